@@ -18,6 +18,8 @@ LORA = (
         "raybench/cli/train.py",
         "raybench/cli/estimate",
         "raybench/services/estimate",
+        "raybench/cli/planning/plan.py",
+        "raybench/services/planning/plan.py",
     ),
     *("docs/methods.md", "README.md", "raybench/documents/estimate.py"),
 )

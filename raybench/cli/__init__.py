@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent": ("raybench.cli.agent", "Watch this node while something runs on it, and warn as it happens."),
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
     "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost before running."),
+    "plan": ("raybench.cli.planning.plan", "Plan a training: what fits, how long, what it costs, how to start it."),
     "expected": ("raybench.cli.expected", "Say what bandwidth a healthy system of a shape reaches, and why."),
 }
 

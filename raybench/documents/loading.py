@@ -27,6 +27,7 @@ KINDS: Mapping[str, DocumentKind] = {
     "raybench.study-result": DocumentKind(title="the study", module="study.result", name="StudyResult"),
     "raybench.study": DocumentKind(title="the study's plan", module="study.plan", name="Study"),
     "raybench.estimate": DocumentKind(title="the estimate", module="estimate", name="EstimateReport"),
+    "raybench.training-plan": DocumentKind(title="the plan", module="training_plan", name="TrainingPlan"),
     "raybench.summary": DocumentKind(title="the summary", module="run.summary", name="RunSummary"),
     "raybench.diagnosis": DocumentKind(title="the diagnosis", module="diagnosis", name="Diagnosis"),
     "raybench.expected": DocumentKind(title="the expectation", module="expectation", name="ExpectedBandwidth"),

@@ -33,7 +33,7 @@ def model_of_config(name: str) -> Transformer:
     try:
         return read(str(fields.get("_name_or_path") or path.parent.name or "model"), fields)
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{path}: {_what(error)}; it is no whole configuration of a {kind} model") from error
+        raise UsageError(f"{path}: {_what(error)}; it is not a whole configuration of a {kind} model") from error
 
 
 def _what(error: Exception) -> str:
@@ -43,14 +43,16 @@ def _what(error: Exception) -> str:
 def _read(path: Path) -> Fields:
     try:
         if not path.is_file():
-            raise UsageError(f"--model {path} is no file; give a model's name, its config.json, or the folder with it")
+            raise UsageError(
+                f"--model {path} is not a file; give a model's name, its config.json, or the folder with it"
+            )
         if path.stat().st_size > _MOST_BYTES:
-            raise UsageError(f"--model {path} has more than {_MOST_BYTES} bytes; it is no config.json")
+            raise UsageError(f"--model {path} has more than {_MOST_BYTES} bytes; give a config.json")
         fields = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"--model {path} cannot be read as JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise UsageError(f"--model {path} holds no JSON object; it is no config.json")
+        raise UsageError(f"--model {path} does not hold a JSON object; give a config.json")
     inner = fields.get("text_config")  # of a model that sees, too: its language model alone
     return {**inner, "model_type": inner.get("model_type")} if isinstance(inner, dict) else fields
 

@@ -90,10 +90,11 @@ def estimate(options: EstimateOptions) -> FinishedEstimate:
     from raybench.performance_model.estimate import estimate as estimated
     from raybench.performance_model.estimate_report import estimate_report
 
-    return FinishedEstimate(report=estimate_report(estimated(_request(options))))
+    return FinishedEstimate(report=estimate_report(estimated(estimate_request(options))))
 
 
-def _request(options: EstimateOptions) -> "EstimateRequest":
+def estimate_request(options: EstimateOptions) -> "EstimateRequest":
+    """What the options ask for, with the machine looked up. Raises UsageError for what cannot be."""
     from raybench.performance_model.estimate import EstimateRequest
     from raybench.performance_model.layout import Layout
 

@@ -86,7 +86,7 @@ def test_the_language_model_of_one_that_sees_is_taken(tmp_path: Path) -> None:
     [
         ({"model_type": "mamba"}, "mamba"),
         ({}, "None"),
-        ([1], "no JSON object"),
+        ([1], "not hold a JSON object"),
         ({"model_type": "llama", "hidden_size": 4096}, "missing"),
         ({**MODELS["Llama-2-7b"][1], "num_hidden_layers": "32"}, "no whole number"),
         ({**MODELS["Llama-2-7b"][1], "num_hidden_layers": -1}, "layers"),
@@ -103,7 +103,7 @@ def test_paths_and_names_are_told_apart(tmp_path: Path) -> None:
     assert not is_config("llama-8b")
     assert is_config("config.json")
     assert is_config(str(tmp_path))
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="is not a file"):
         model_of_config(str(tmp_path / "absent" / "config.json"))
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(UsageError, match="cannot be read as JSON"):

@@ -41,6 +41,7 @@ BUILDERS: dict[str, Builders] = {
     "ClusterStatus": Builders(whole="cluster:cluster_report"),
     "Diagnosis": Builders(whole="figures:diagnosis_report"),
     "EstimateReport": Builders(whole="figures:figures_report", terminal="estimate:estimate_tables"),
+    "TrainingPlan": Builders(whole="figures:figures_report", terminal="training_plan:plan_tables"),
     "ExpectedBandwidth": Builders(whole="figures:figures_report", terminal="expectation:expected_tables"),
     "FabricPlan": Builders(whole="figures:figures_report", terminal="fabric_plan:plan_tables"),
     "Study": Builders(whole="figures:figures_report", terminal="study_plan:plan_tables"),

@@ -1,0 +1,105 @@
+"""``raybench plan``: what fits, how long, what it costs, and how to start the best of it."""
+
+import json
+import re
+import sys
+from typing import Any
+
+import click
+
+from raybench.cli.cluster_options import with_options
+from raybench.cli.output import printing
+from raybench.errors import UsageError
+
+EXAMPLES = """\b
+Examples:
+  raybench plan llama-8b --nodes 4 --node-type p5.48xlarge --tokens 2T --deadline 60d
+  raybench plan ./Qwen2.5-32B/config.json --nodes 4 --node-type p5.48xlarge --samples 100000 --epochs 3 --budget 5000
+  raybench plan mistral-7b --method qlora --gpus-per-node 1 --gpu A10 --sequence-length 2048 --samples 10000
+  raybench plan llama-70b --nodes 8 --gpu H100 --nics 8 --nic-gbit 400 --kernels fused --loss chunked --json
+"""
+_COUNT = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+_SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def _count(_: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """``2T``, ``15B``, ``100000``."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMBT]?)", text.strip(), re.IGNORECASE)
+    if not found:
+        raise UsageError(f"--{parameter.name} is '{text}'; write a number such as 2T, 15B, 300M or 100000")
+    return round(float(found[1]) * _COUNT[found[2].upper()])
+
+
+def _duration(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)(m|min|h|d|w)", text.strip().lower())
+    if not found or not float(found[1]):
+        raise UsageError(f"--deadline is '{text}'; write a duration such as 90m, 48h, 30d or 6w")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+_OPTIONS: list[Any] = [
+    click.option("--nodes", type=int, default=1, show_default=True, help="Nodes to train on."),
+    click.option("--node-type", metavar="NAME", help="A machine as it is sold, such as p5.48xlarge or 'DGX H100'."),
+    click.option("--gpu", metavar="NAME", help="H100, A100, L40S, ..., or a device name of nvidia-smi."),
+    click.option("--gpus-per-node", type=int, help="GPUs a node.  [default: the node type's, else 8]"),
+    click.option("--memory", metavar="SIZE", help="Memory of a GPU, such as 80G, instead of the table's."),
+    click.option("--nics", type=int, help="NICs a node, with --nic-gbit."),
+    click.option("--nic-gbit", type=float, help="Line rate of one NIC, Gbit/s."),
+    click.option("--result", "result_file", metavar="FILE", help="result.json of a raybench run: its all_reduce gives "
+                 "bandwidth and latency."),
+    click.option("--method", type=click.Choice(["full", "lora", "qlora"]), default="full", show_default=True,
+                 help="Train all parameters, adapters, or adapters over a 4-bit base."),
+    click.option("--lora-rank", type=int, default=0, help="Of lora and qlora.  [default: 16]"),
+    click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),
+    click.option("--samples-per-step", type=int, help="Of all ranks together.  [default: about a million tokens; with "
+                 "adapters 64 samples]"),
+    click.option("--tokens", callback=_count, metavar="N", help="Of the whole training: 2T, 15B, 300M."),
+    click.option("--samples", callback=_count, metavar="N", help="Of an epoch, each of --sequence-length tokens."),
+    click.option("--epochs", type=float, default=1.0, show_default=True, help="Over --samples."),
+    click.option("--deadline", "deadline_seconds", callback=_duration, metavar="TIME", help="48h, 30d; ends with 1 "
+                 "where it is missed."),
+    click.option("--budget", type=float, help="In the price's currency; ends with 1 where it is missed."),
+    click.option("--price", type=float, help="Of a node for an hour.  [default: the node type's list price]"),
+    click.option("--currency", default="USD", show_default=True, help="Of --price."),
+    click.option("--dtype", type=click.Choice(["fp32", "tf32", "bf16", "fp16"]), default="bf16", show_default=True,
+                 help="Type of the computation."),
+    click.option("--optimizer", default="adamw", show_default=True, metavar="sgd|momentum|adam|adamw|adamw-8bit",
+                 help="For the memory of its state."),
+    click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones.  "
+                 "[default: unknown]"),
+    click.option("--loss", type=click.Choice(["plain", "fused", "chunked"]), help="Cross entropy in fp32, fused, or in "
+                 "chunks.  [default: unknown]"),
+    click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "
+                 "[default: as published trainings of such a size]"),
+    click.option("--json", "as_json", is_flag=True, help="JSON (raybench.training-plan/1) instead of text."),
+]  # fmt: skip
+_OF_PLAN = ("nodes", "method", "samples_per_step", "tokens", "samples", "epochs", "deadline_seconds", "budget")
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("model", metavar="MODEL")
+@with_options(_OPTIONS)
+def command(model: str, as_json: bool, **options: Any) -> None:
+    """Plan a training: what fits, how fast, how long, what it costs, and how to start the best of it.
+
+    MODEL is a name such as llama-8b, or the config.json of a Hugging Face model, or its folder. Tries DDP and FSDP in
+    all forms, with and without activation checkpointing, each with the largest micro-batch that fits. Bounds, not
+    promises: nothing is measured. Exits with 1 where nothing fits or a goal is missed, 3 where that is open.
+    """
+    from raybench.services.estimate import EstimateOptions
+    from raybench.services.planning.plan import PlanOptions, training_plan
+
+    own = {name: options.pop(name) for name in _OF_PLAN}
+    plan = training_plan(PlanOptions(machine=EstimateOptions(model=model, **options), **own))
+    with printing("stdout"):
+        if as_json:
+            click.echo(json.dumps(plan.to_json(), indent=2))
+        else:
+            from raybench.reports.terminal.report import print_document
+
+            print_document(plan, sys.stdout)
+    sys.exit(plan.exit_code)

@@ -1,0 +1,64 @@
+"""Ways to train a model on a machine, and the best of them (``raybench plan --json``). Nothing is measured.
+
+Schema ``raybench.training-plan/1``: keys are added, never renamed or removed. Ranges are (low, high); None is unknown.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from raybench.documents.plain import PlainDocument, PlainPart
+from raybench.verdicts import Verdict, exit_code_of
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingWay(PlainPart):
+    """One way: ``peak`` bytes of a GPU, ``least_peak`` with fused kernels and loss where those are not known.
+
+    ``fits`` is None where that hangs on them; ``why_not`` says why it is not the best. ``command`` trains so.
+    """
+
+    strategy: str
+    activation_checkpointing: bool
+    batch_size: int
+    accumulation: int
+    peak: int
+    least_peak: int
+    fits: bool | None
+    tokens_per_second: Range | None
+    mfu: Range | None
+    hours: Range | None
+    cost: Range | None
+    limit: str | None
+    why_not: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPlan(PlainDocument):
+    """The plan: its ``ways``, the best first. ``assumed`` says what was not given and how it was chosen."""
+
+    SCHEMA: ClassVar[str] = "raybench.training-plan/1"
+    model: str
+    parameters: int
+    method: str
+    world_size: int
+    nodes: int
+    gpu: str | None
+    device_bytes: int | None
+    sequence_length: int
+    samples_per_step: int
+    tokens: int | None
+    currency: str | None
+    verdict: Verdict
+    reason: str
+    ways: tuple[TrainingWay, ...]
+    launch: tuple[str, ...]
+    assumed: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """That of the command: 1 where nothing fits, or the deadline or the budget is missed; 3 where that is open."""
+        return exit_code_of(self.verdict)

@@ -1,0 +1,67 @@
+"""A plan for a terminal: the best way, the table of all, how it is started. Pure."""
+
+from raybench.documents.training_plan import TrainingPlan, TrainingWay
+from raybench.reports.builders.asked import Asked
+from raybench.reports.model import Block, Cell, Facts, Grid, Heading, Report, Table, notes_of
+from raybench.reports.text import count_of
+
+_HEADINGS = ("way", "samples", "GiB", "tokens/s", "hours", "why not")
+
+
+def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
+    """The report, its verdict on the best way."""
+    machine = f"{count_of(plan.world_size, 'rank')} on {count_of(plan.nodes, 'node')}"
+    gpu = f", {plan.gpu}" if plan.gpu else ""
+    name = f"raybench plan, nothing was measured: {plan.model} ({plan.method}), {machine}{gpu}"
+    fitting = [way for way in plan.ways if way.fits is not False] or list(plan.ways)
+    others = [way for way in plan.ways if way not in fitting]
+    best = plan.ways[0]
+    runs = best.fits is not False
+    starts = [line for line in (best.command, *plan.launch) if line] if runs else []
+    blocks: list[Block] = [
+        Table(grid=Grid(headings=_HEADINGS, rows=tuple(map(_row, fitting))), text_columns=1),
+        *notes_of([f"does not fit: {', '.join(map(_size, others))}"] if others else [], tone="info"),
+        *notes_of([f"the best waits for: {best.limit}"] if best.limit and runs else [], tone="info"),
+        *([Heading(text="Start the best")] if starts else []),
+        *([Facts(pairs=tuple((f"{number}", line) for number, line in enumerate(starts, 1)))] if starts else []),
+        *notes_of([f"assumed: {one}" for one in plan.assumed], tone="info"),
+        *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
+    ]
+    return Report(
+        name=name, title=name, verdict=plan.verdict, reason=plan.reason, lead="", when="", blocks=tuple(blocks)
+    )
+
+
+def _name(way: TrainingWay) -> str:
+    return f"{way.strategy}{', recomputed' if way.activation_checkpointing else ''}"
+
+
+def _size(way: TrainingWay) -> str:
+    return f"{_name(way)} ({way.least_peak / 2**30:,.0f} GiB)"
+
+
+def _row(way: TrainingWay) -> tuple[Cell, ...]:
+    runs = way.fits is not False
+    size = f"{way.peak / 2**30:.0f}"
+    texts = (
+        _name(way),
+        f"{way.accumulation} x {way.batch_size}",
+        size if way.least_peak == way.peak else f"{way.least_peak / 2**30:.0f}-{size}",
+        _range(way.tokens_per_second) if runs else "",
+        _range(way.hours) if runs else "",
+        way.why_not,
+    )
+    return tuple(Cell(text=text) for text in texts)
+
+
+def _range(pair: tuple[float, float] | None) -> str:
+    return "" if pair is None else "-".join(map(_short, pair))
+
+
+def _short(value: float) -> str:
+    """Three digits: ``344k``, ``1.56M``, ``12.3``."""
+    for limit, suffix in ((1e9, "B"), (1e6, "M"), (1e4, "k")):
+        if value >= limit:
+            scaled = value / (1e3 if suffix == "k" else limit)
+            return f"{scaled:.3g}{suffix}" if scaled < 1000 else f"{scaled:,.0f}{suffix}"
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"

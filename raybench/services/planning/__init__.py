@@ -1,0 +1,1 @@
+"""What to train a model with, before it is paid for."""

@@ -1,0 +1,96 @@
+"""How long a training is to be, and whether the best way does it by the deadline and within the budget."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from raybench.verdicts import Conclusion
+
+if TYPE_CHECKING:
+    from raybench.documents.training_plan import TrainingWay
+    from raybench.performance_model.estimate import EstimateRequest
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What is to be reached; None: nothing was said. Budget in the price's currency."""
+
+    tokens: int | None = None
+    deadline_seconds: float | None = None
+    budget: float | None = None
+
+    def hours(self, tokens_per_second: Range | None) -> Range | None:
+        """Of the whole training, shortest and longest."""
+        if self.tokens is None or tokens_per_second is None:
+            return None
+        return self.tokens / tokens_per_second[1] / 3600, self.tokens / tokens_per_second[0] / 3600
+
+
+def judged(ways: Sequence["TrainingWay"], request: "EstimateRequest", goal: Goal) -> Conclusion:
+    """The verdict on the best way, with its figures."""
+    best = ways[0]
+    if best.fits is False:
+        return Conclusion(verdict="critical", reason=f"nothing fits: {_nearest(request)}")
+    if request.memory_bytes is None:
+        return Conclusion(verdict="unknown", reason="the memory of the GPU is not known; give --gpu or --memory")
+    verdicts = [
+        ("fits", "unknown" if best.fits is None else "ok"),
+        ("the deadline", _within(best.hours, goal.deadline_seconds and goal.deadline_seconds / 3600)),
+        ("the budget", _within(best.cost, goal.budget)),
+    ]
+    missed = [name for name, verdict in verdicts if verdict == "critical"]
+    open_ones = [name for name, verdict in verdicts if verdict == "unknown"]
+    lead = f"misses {' and '.join(missed)}: " if missed else ""
+    if open_ones and not missed:
+        lead = (
+            "fits with fused kernels and loss only: "
+            if "fits" in open_ones
+            else f"may miss {' and '.join(open_ones)}: "
+        )
+    verdict = "critical" if missed else "unknown" if open_ones else "ok"
+    return Conclusion(verdict=verdict, reason=lead + _figures(best, request))  # type: ignore[arg-type]  # as above
+
+
+def _within(pair: Range | None, most: float | None) -> str:
+    if most is None:
+        return "ok"
+    if pair is None:
+        return "unknown"
+    return "ok" if pair[1] <= most else "critical" if pair[0] > most else "unknown"
+
+
+def _figures(best: "TrainingWay", request: "EstimateRequest") -> str:
+    kept = ", activations computed again" if best.activation_checkpointing else ""
+    text = [
+        f"{best.strategy}{kept}, {best.accumulation} x {best.batch_size} samples a rank: {best.peak / 2**30:.0f} GiB"
+    ]
+    if best.tokens_per_second:
+        low, high = best.tokens_per_second
+        text.append(f"{low:,.0f} to {high:,.0f} tokens/s")
+    if best.hours:
+        text.append(f"{_span(best.hours)} in all")
+    if best.cost and request.price:
+        text.append(f"{best.cost[0]:,.0f} to {best.cost[1]:,.0f} {request.price.currency}")
+    return ", ".join(text)
+
+
+def _span(hours: Range) -> str:
+    if hours[1] < 2:
+        return f"{hours[0] * 60:.0f} to {hours[1] * 60:.0f} min"
+    return (
+        f"{hours[0]:.0f} to {hours[1]:.0f} h" if hours[1] < 96 else f"{hours[0] / 24:.0f} to {hours[1] / 24:.0f} days"
+    )
+
+
+def _nearest(request: "EstimateRequest") -> str:
+    from raybench.performance_model.nearest_fit import Fitting, nearest_fit
+
+    run = Fitting(model=request.model, setup=request.setup, layout=request.layout)
+    found = nearest_fit(run, float(request.memory_bytes or 0))
+    if found is None:
+        return "nor does what else was tried; take a smaller model, a shorter sequence or a larger GPU"
+    options = " ".join(found.options)
+    ranks = f", {found.run.layout.nodes} nodes" if found.run.layout != request.layout else ""
+    return f"nearest that does{ranks}: {options} ({found.run.memory.peak / 2**30:.0f} GiB)"

@@ -1,0 +1,157 @@
+"""The best way to train a model on a machine: options in, document out."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from raybench.errors import UsageError
+from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.planning.goal import Goal, judged
+from raybench.services.planning.launch import command_of, launch_lines
+
+if TYPE_CHECKING:
+    from raybench.documents.training_plan import TrainingPlan, TrainingWay
+    from raybench.performance_model.estimate import EstimateRequest
+    from raybench.performance_model.training_plan import Way
+
+_TOKENS_PER_STEP = 1 << 20  # of all ranks, where nobody says: GPT-3 13B's batch, and what many fine-tune with is less
+_ADAPTER_SAMPLES = 64  # of a step, with adapters
+_LORA_RANK = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """A model and a machine as ``raybench plan --help`` says of each. ``machine``: what ``raybench estimate`` takes.
+
+    ``tokens``: of the whole training; ``samples`` and ``epochs`` give them as well. Deadline in seconds.
+    """
+
+    machine: EstimateOptions
+    nodes: int = 1
+    method: str = "full"
+    samples_per_step: int | None = None
+    tokens: int | None = None
+    samples: int | None = None
+    epochs: float = 1.0
+    deadline_seconds: float | None = None
+    budget: float | None = None
+
+
+def training_plan(options: PlanOptions) -> "TrainingPlan":
+    """All ways with the best first. Raises UsageError for what cannot be."""
+    from raybench.documents.training_plan import TrainingPlan
+    from raybench.performance_model.training_plan import ways_to_train
+
+    request = estimate_request(_machine(options))
+    per_step, assumed = _samples_per_step(options, request)
+    ways = ways_to_train(request, per_step // request.layout.world_size)
+    goal = _goal(options, request)
+    told = tuple(_way(way, ways[0], request, goal) for way in ways)
+    conclusion = judged(told, request, goal)
+    return TrainingPlan(
+        model=request.model.name,
+        parameters=request.model.parameters,
+        method=options.method,
+        world_size=request.layout.world_size,
+        nodes=request.layout.nodes,
+        gpu=request.gpu.name if request.gpu else None,
+        device_bytes=request.memory_bytes,
+        sequence_length=request.setup.sequence_length,
+        samples_per_step=per_step,
+        tokens=goal.tokens,
+        currency=request.price.currency if request.price else None,
+        verdict=conclusion.verdict,
+        reason=conclusion.reason,
+        ways=told,
+        launch=launch_lines(ways[0], request),
+        assumed=assumed,
+        unknown=tuple(ways[0].estimate.unknown),
+    )
+
+
+def _machine(options: PlanOptions) -> EstimateOptions:
+    """The estimate's options for all GPUs of the nodes."""
+    from raybench.services.estimate_machine import machine_of
+
+    if options.nodes < 1:
+        raise UsageError(f"--nodes is {options.nodes}; it must be at least 1")
+    if options.method not in ("full", "lora", "qlora"):
+        raise UsageError(f"--method is {options.method!r}; it is full, lora or qlora")
+    machine = machine_of(options.machine)
+    per_node = options.machine.gpus_per_node or (machine.node.gpus if machine.node else 8)
+    adapters = options.method != "full"
+    return replace(
+        options.machine,
+        world_size=options.nodes * per_node,
+        gpus_per_node=per_node,
+        lora_rank=(options.machine.lora_rank or _LORA_RANK) if adapters else 0,
+        qlora=options.method == "qlora",
+        parameter_dtype="bf16" if adapters and options.machine.dtype == "bf16" else options.machine.parameter_dtype,
+    )
+
+
+def _samples_per_step(options: PlanOptions, request: "EstimateRequest") -> tuple[int, tuple[str, ...]]:
+    """Samples of a step over all ranks, a multiple of them, and what was assumed."""
+    ranks = request.layout.world_size
+    if options.samples_per_step is not None:
+        if options.samples_per_step < ranks or options.samples_per_step % ranks:
+            raise UsageError(
+                f"--samples-per-step is {options.samples_per_step}; it must be a multiple of the {ranks} ranks"
+            )
+        return options.samples_per_step, ()
+    wanted = _ADAPTER_SAMPLES if options.method != "full" else _TOKENS_PER_STEP // request.setup.sequence_length
+    samples = ranks * 2 ** max(0, round(math.log2(max(1, wanted) / ranks)))
+    tokens = samples * request.setup.sequence_length
+    return samples, (f"{samples} samples, {tokens:,} tokens, a step (--samples-per-step)",)
+
+
+def _goal(options: PlanOptions, request: "EstimateRequest") -> Goal:
+    tokens = options.tokens
+    if options.samples is not None:
+        if tokens is not None:
+            raise UsageError("--tokens and --samples say the same; give one of them")
+        tokens = round(options.samples * options.epochs * request.setup.sequence_length)
+    if tokens is not None and tokens < 1:
+        raise UsageError("there must be at least one token to train on")
+    if tokens is None and (options.deadline_seconds is not None or options.budget is not None):
+        raise UsageError("--deadline and --budget need the length of the training: give --tokens, or --samples")
+    if options.budget is not None and request.price is None:
+        raise UsageError("--budget needs a price: give --price, or a --node-type with a list price")
+    return Goal(tokens=tokens, deadline_seconds=options.deadline_seconds, budget=options.budget)
+
+
+def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal) -> "TrainingWay":
+    from raybench.documents.training_plan import TrainingWay
+
+    one = way.estimate
+    hours = goal.hours(one.tokens_per_second)
+    price = request.price.per_node_hour * request.layout.nodes if request.price else None
+    return TrainingWay(
+        strategy=one.request.setup.strategy,
+        activation_checkpointing=one.request.setup.checkpointing,
+        batch_size=one.request.setup.batch_size,
+        accumulation=one.request.accumulation,
+        peak=one.memory.peak,
+        least_peak=one.least_memory.peak,
+        fits=way.fits,
+        tokens_per_second=one.tokens_per_second,
+        mfu=one.mfu,
+        hours=hours,
+        cost=(hours[0] * price, hours[1] * price) if hours and price is not None else None,
+        limit=way.limit,
+        why_not="" if way is best else _why_not(way, best),
+        command=command_of(way, request),
+    )
+
+
+def _why_not(way: "Way", best: "Way") -> str:
+    """Why another way is better."""
+    memory = way.estimate.request.memory_bytes
+    if way.fits is False and memory is not None:
+        return "too large"
+    if way.fits is None and memory is not None:
+        return "fused only"
+    if not way.tokens_per_second or not best.tokens_per_second:
+        return ""
+    ratio = best.tokens_per_second / way.tokens_per_second
+    return "as fast" if ratio < 1.005 else f"{ratio:.2f}x time"

@@ -1,0 +1,116 @@
+"""``raybench plan``: the best way first, goals judged, what cannot be refused."""
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from raybench.cli.planning.plan import command
+from raybench.errors import UsageError
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.memory import estimate_memory
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.transformer import preset_named
+
+P5 = ("--nodes", "4", "--node-type", "p5.48xlarge")
+
+
+def planned(*arguments: str, code: int = 0) -> dict[str, Any]:
+    result = CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    plan: dict[str, Any] = json.loads(result.stdout)
+    return plan
+
+
+def test_the_fastest_way_that_fits_is_first_and_its_batch_is_the_largest() -> None:
+    plan = planned("llama-8b", *P5, "--samples-per-step", "1024")
+    best, *others = plan["ways"]
+    assert (best["fits"], plan["verdict"], plan["world_size"]) == (True, "ok", 32)
+    middle = [(way["tokens_per_second"][0] * way["tokens_per_second"][1]) ** 0.5 for way in plan["ways"] if way["fits"]]
+    assert middle[0] >= max(middle) / 1.03
+    assert {way["strategy"] for way in others if way["fits"] is False} == {"ddp"}
+    for way in plan["ways"]:
+        assert way["batch_size"] * way["accumulation"] * 32 == 1024
+        if way["fits"]:
+            assert way["peak"] <= plan["device_bytes"]
+    larger = TrainingSetup(
+        batch_size=2 * best["batch_size"],
+        sequence_length=plan["sequence_length"],
+        strategy=best["strategy"],
+        checkpointing=best["activation_checkpointing"],
+    )
+    memory = estimate_memory(preset_named("llama-8b"), larger, Layout(world_size=32, ranks_per_node=8))
+    assert memory.peak > plan["device_bytes"]
+
+
+def test_what_is_as_fast_is_done_the_simplest_way() -> None:
+    assert planned("gpt2", *P5)["ways"][0]["strategy"] == "ddp"
+
+
+def test_a_model_of_70b_on_four_nodes_needs_shards_and_recomputation() -> None:
+    plan = planned("llama-70b", *P5)
+    fitting = [way for way in plan["ways"] if way["fits"]]
+    assert [(way["strategy"], way["activation_checkpointing"]) for way in fitting] == [("fsdp", True)]
+    assert "--checkpoint-activations" in fitting[0]["command"]
+
+
+@pytest.mark.parametrize(
+    ("goal", "verdict", "code", "said"),
+    [
+        (("--deadline", "40d"), "critical", 1, "misses the deadline"),
+        (("--deadline", "100d"), "unknown", 3, "may miss the deadline"),
+        (("--deadline", "1000d"), "ok", 0, "fsdp"),
+        (("--budget", "1000"), "critical", 1, "misses the budget"),
+        (("--budget", "1000", "--deadline", "1h"), "critical", 1, "misses the deadline and the budget"),
+        (("--budget", "9000000"), "ok", 0, "USD"),
+    ],
+)
+def test_goals_are_judged_by_both_bounds(goal: tuple[str, ...], verdict: str, code: int, said: str) -> None:
+    plan = planned("llama-8b", *P5, "--tokens", "2T", *goal, code=code)
+    assert plan["verdict"] == verdict
+    assert said in plan["reason"]
+    best = plan["ways"][0]
+    assert best["hours"][0] == pytest.approx(2e12 / best["tokens_per_second"][1] / 3600)
+    assert best["cost"][1] == pytest.approx(best["hours"][1] * 4 * 55.04)
+
+
+def test_where_nothing_fits_the_nearest_that_does_is_named_and_nothing_is_started() -> None:
+    result = CliRunner().invoke(command, ["llama-405b", *P5])
+    assert result.exit_code == 1
+    assert "nothing fits: nearest that does, 32 nodes" in " ".join(result.stdout.replace("#", " ").split())
+    assert "Start the best" not in result.stdout
+
+
+def test_the_first_screen_has_verdict_table_and_command() -> None:
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(command, ["llama-8b", *P5, "--tokens", "15B"])
+    shown = result.stdout.splitlines()[:24]
+    assert shown[0].startswith("# VERDICT: OK")
+    assert any("raybench train --nodes 4 --strategy fsdp" in line for line in shown)
+    assert all(len(line) <= 80 for line in shown)
+
+
+def test_samples_and_epochs_are_tokens() -> None:
+    alone = ("--gpu", "A10", "--gpus-per-node", "1", "--method", "qlora")
+    plan = planned("mistral-7b", *alone, "--sequence-length", "2048", "--samples", "10K", "--epochs", "3")
+    assert plan["tokens"] == 30_000 * 2048
+    assert plan["ways"][0]["fits"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("llama-9b", *P5), "there is no model"),
+        (("llama-8b", *P5, "--tokens", "many"), "write a number"),
+        (("llama-8b", *P5, "--tokens", "0"), "at least one token"),
+        (("llama-8b", *P5, "--deadline", "2"), "write a duration"),
+        (("llama-8b", *P5, "--deadline", "2d"), "need the length"),
+        (("llama-8b", "--gpu", "H100", "--tokens", "1B", "--budget", "5"), "needs a price"),
+        (("llama-8b", *P5, "--tokens", "1B", "--samples", "5"), "say the same"),
+        (("llama-8b", *P5, "--samples-per-step", "33"), "multiple of the 32 ranks"),
+        (("llama-8b", "--nodes", "0", "--gpu", "H100"), "--nodes is 0"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(arguments: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        CliRunner().invoke(command, list(arguments), catch_exceptions=False)

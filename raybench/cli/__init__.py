@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "study": ("raybench.cli.study", "Compare networks, node counts, strategies, batches or models by many runs."),
     "launch": ("raybench.cli.launching.group", "Hand a run, a training or a study to the scheduler of a cluster."),
+    "slurm": ("raybench.cli.launching.slurm_jobs", "Read what jobs of Slurm left in their outputs."),
     "top": ("raybench.cli.top", "Watch a run that goes on in another terminal."),
     "show": ("raybench.cli.show", "Show a run that was measured before, in any format."),
     "samples": ("raybench.cli.samples", "Give a run samples of its nodes that DCGM or Prometheus took."),

@@ -13,6 +13,7 @@ from raybench.execution.launched.messages import Hello
 from raybench.execution.launched.session import nodes_of
 from raybench.launchers.command_words import check_words
 from raybench.launchers.ranks.place import LaunchedRank, rank_of
+from raybench.launchers.ranks.rank_task import shared_words
 from raybench.launchers.ranks.words import RanksRequest, mpirun_words, torchrun_words
 
 # As the launchers set them, shortened: torchrun 2.13, mpirun of Open MPI 4.1.4, mpiexec.hydra of MPICH 4, srun 22.05.
@@ -217,3 +218,8 @@ def test_ranks_of_another_command_are_refused() -> None:
 
 def test_a_rank_is_what_it_says() -> None:
     assert isinstance(rank_of(HYDRA), LaunchedRank)
+
+
+def test_where_results_go_may_differ_between_nodes() -> None:
+    words = ("run", "--output-dir", "/tmp/a", "--suite", "p2p", "--output-dir=/tmp/b")
+    assert shared_words(words) == ("run", "--suite", "p2p")

@@ -173,3 +173,17 @@ def test_one_size_is_no_range_and_of_one_point_the_plural_is_kept() -> None:
     (row,) = [line for line in lines if "all_reduce" in line]
     assert "all_reduce float32 sum, 128M " in row
     assert any("of 1 points unstable" in line for line in lines)
+
+
+def test_the_job_of_a_scheduler_is_on_the_first_screen_and_in_the_report() -> None:
+    from raybench.documents.run.scheduler import SchedulerJob
+    from raybench.reports.builders.run.report import run_report
+
+    job = SchedulerJob(name="slurm", job_id="1417", node_list="gpu-[01-04]", partition="h200")
+    result = run_result(sweep("all_reduce"), scheduler=job)
+    assert any("Slurm job 1417 (h200)" in line for line in shown(result, width=200))
+    for brief in (False, True):
+        assert "Slurm job 1417 (h200)" in run_report(result, Asked(brief=brief)).lead
+    assert not any(" job " in line for line in shown(run_result(sweep("all_reduce"))))
+    pods = SchedulerJob(name="kubernetes", job_id="raybench-3f9a21")
+    assert pods.in_brief == "Kubernetes job raybench-3f9a21"

@@ -2,7 +2,7 @@
 
 import click
 
-from raybench.cli.launching import ranks, slurm
+from raybench.cli.launching import kubernetes, ranks, slurm
 
 EXAMPLES = """\b
 Examples:
@@ -21,6 +21,7 @@ def command() -> None:
 
 
 command.add_command(slurm.command)
+command.add_command(kubernetes.command)
 command.add_command(ranks.torchrun)
 command.add_command(ranks.mpirun)
 command.add_command(ranks.rank)

@@ -11,6 +11,8 @@ _VARIABLES: tuple[tuple[str, str, str, str], ...] = (
     ("kubernetes", "RAYBENCH_KUBERNETES_JOB", "", "RAYBENCH_KUBERNETES_QUEUE"),
 )
 
+_TITLES = {"slurm": "Slurm", "kubernetes": "Kubernetes"}
+
 
 class SchedulerJob(FieldwisePart, frozen=True, kw_only=True):
     """A job. ``name`` is the scheduler's; ``node_list`` and ``partition`` as it writes them, empty if unknown."""
@@ -19,6 +21,12 @@ class SchedulerJob(FieldwisePart, frozen=True, kw_only=True):
     job_id: str
     node_list: str = ""
     partition: str = ""
+
+    @property
+    def in_brief(self) -> str:
+        """``Slurm job 1417 (gpu)``; the partition, of Kubernetes the queue, where it is known."""
+        where = f" ({self.partition})" if self.partition else ""
+        return f"{_TITLES.get(self.name, self.name)} job {self.job_id}{where}"
 
 
 def job_of_environment(environment: Mapping[str, str]) -> SchedulerJob | None:

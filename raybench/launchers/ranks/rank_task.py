@@ -61,8 +61,17 @@ def _hello(rank: LaunchedRank, own: str, there: str, words: Sequence[str]) -> He
         host=socket.gethostname(),
         address=own,
         reached=there,
-        words=tuple(words),
+        words=shared_words(words),
     )
+
+
+def shared_words(words: Sequence[str]) -> tuple[str, ...]:
+    """What all ranks must have been started with alike: where results go is of rank 0's node alone."""
+    kept: list[str] = []
+    for before, word in zip(("", *words), words, strict=False):
+        if before != "--output-dir" and word.partition("=")[0] != "--output-dir":
+            kept.append(word)
+    return tuple(kept)
 
 
 def _on_signals(keeper: Keeper | None) -> None:

@@ -28,12 +28,13 @@ from raybench.units import format_bytes
 
 def brief_report(result: RunResult, diagnosis: Diagnosis | None) -> Report:
     """The report."""
+    job = f"; {result.scheduler.in_brief}" if result.scheduler else ""
     return Report(
         name=f"raybench run {result.run_id}",
         title=f"raybench {result.run_id}, {result.conclusion.verdict}",
         verdict=result.conclusion.verdict,
         reason=result.conclusion.reason,
-        lead=f"{result.status.capitalize()}, {cluster_line(result.cluster)}",
+        lead=f"{result.status.capitalize()}, {cluster_line(result.cluster)}{job}",
         when="",
         blocks=tuple(_blocks(result, diagnosis)),
     )

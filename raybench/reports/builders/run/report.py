@@ -58,13 +58,14 @@ def run_report(result: RunResult, asked: Asked) -> Report:
         return brief_report(result, asked.diagnosis)
     emulated = emulated_notice(result)
     elapsed = f", {format_seconds(result.total_seconds)}" if result.total_seconds else ""
+    job = f"; {result.scheduler.in_brief}" if result.scheduler else ""
     conclusion = result.conclusion
     return Report(
         name=f"raybench run {result.run_id}",
         title=f"{'EMULATED: ' if emulated else ''}raybench {result.run_id}, {conclusion.verdict}",
         verdict=conclusion.verdict,
         reason=conclusion.reason,
-        lead=f"{result.status}, {cluster_line(result.cluster)}{elapsed}",
+        lead=f"{result.status}, {cluster_line(result.cluster)}{elapsed}{job}",
         when=f"{result.started_at} to {result.finished_at}",
         blocks=tuple(_blocks(result, asked)),
         footer=_FOOTER,

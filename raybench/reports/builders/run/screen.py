@@ -22,7 +22,8 @@ def run_screen(result: RunResult, asked: Asked) -> Report:
     """The screen; ``asked.notes`` below it."""
     elapsed = result.total_seconds
     took = f", {format_seconds(elapsed)}" if elapsed else ""
-    name = f"raybench run {result.run_id}: {cluster_line(result.cluster)}{took}"
+    job = f"; {result.scheduler.in_brief}" if result.scheduler else ""
+    name = f"raybench run {result.run_id}: {cluster_line(result.cluster)}{took}{job}"
     return Report(
         name=name,
         title=name,

@@ -35,7 +35,9 @@ def environment_blocks(result: RunResult) -> Iterator[Block]:
     """What was installed, set and asked for."""
     yield Heading(text="Environment", anchor="environment")
     timings = tuple((name, format_seconds(value)) for name, value in result.timings.items())
+    job = result.scheduler.to_json() if result.scheduler else {}
     for title, pairs in (
+        ("Job of the scheduler", tuple((name, str(value)) for name, value in job.items() if value)),
         ("Versions", facts_of(result.versions)),
         ("Variables", facts_of(result.variables)),
         ("Configuration", facts_of(result.config)),

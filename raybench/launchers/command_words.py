@@ -29,10 +29,19 @@ def check_words(words: Sequence[str], *, own_folder: bool = False) -> None:
 def placed_words(words: Sequence[str], *, nodes: int, output_dir: Path) -> list[str]:
     """The command with where its results go, and on how many nodes it is where it does not say."""
     own, after = _parts(words)
-    told = [*own, "--output-dir", str(output_dir)]
-    if words[0] != "study" and not any(word.partition("=")[0] in ("--nodes", "--config") for word in own):
-        told += ["--nodes", str(nodes)]
-    return [*told, *after]
+    return [*with_folder(own, output_dir), *([] if says_nodes(words) else ["--nodes", str(nodes)]), *after]
+
+
+def with_folder(words: Sequence[str], output_dir: Path) -> list[str]:
+    """The command with where its results go."""
+    own, after = _parts(words)
+    return [*own, "--output-dir", str(output_dir), *after]
+
+
+def says_nodes(words: Sequence[str]) -> bool:
+    """Whether the command itself says on how many nodes it is, as a study does."""
+    own, _ = _parts(words)
+    return words[0] == "study" or any(word.partition("=")[0] in ("--nodes", "--config") for word in own)
 
 
 def _parts(words: Sequence[str]) -> tuple[list[str], list[str]]:

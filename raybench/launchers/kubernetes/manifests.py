@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from raybench.launchers.command_words import says_nodes
 from raybench.launchers.kubernetes.request import KubernetesRequest, toleration
 from raybench.metadata import installed_version
 
@@ -79,7 +80,7 @@ def _rayjob(request: KubernetesRequest, job: str, words: Sequence[str]) -> list[
         "rayStartParams": started,
         "template": _pod(request, job, None),
     }
-    words = [*words] if "--nodes" in words or words[0] == "study" else [*words, "--nodes", str(request.nodes)]
+    words = [*words] if says_nodes(words) else [*words, "--nodes", str(request.nodes)]
     spec: dict[str, Any] = {
         "entrypoint": _quoted(["python", "-P", "-m", "raybench.launchers.kubernetes.pod_task", "--", *words]),
         "shutdownAfterJobFinishes": True,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from raybench.errors import IncompleteRunError
-from raybench.launchers.command_words import LAUNCHED
+from raybench.launchers.command_words import LAUNCHED, with_folder
 from raybench.launchers.kubernetes.frame import framed
 from raybench.launchers.ranks.rank_task import CODE_VARIABLE
 
@@ -36,7 +36,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="raybench-") as folder:
         results = Path(folder, "results")
         results.mkdir()
-        code = _code(options, [*words, "--output-dir", str(results)], Path(folder, "code"))
+        code = _code(options, with_folder(words, results), Path(folder, "code"))
         if any(results.iterdir()):
             _print_results(results)
     print(f"{END} {code}", flush=True)  # noqa: T201 - the log is how it comes home

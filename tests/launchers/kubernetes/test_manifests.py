@@ -10,6 +10,7 @@ import yaml
 
 from raybench.documents.run.scheduler import SchedulerJob, job_of_environment
 from raybench.errors import IncompleteRunError, UsageError
+from raybench.launchers.command_words import with_folder
 from raybench.launchers.kubernetes.frame import framed, unpacked, without_frame
 from raybench.launchers.kubernetes.manifests import as_yaml, manifests
 from raybench.launchers.kubernetes.pod_task import torchrun
@@ -145,6 +146,18 @@ def test_a_study_needs_ray() -> None:
     with pytest.raises(UsageError, match="--form rayjob"):
         planned(request(), words)
     assert "kind: RayJob" in planned(request(form="rayjob"), words)
+
+
+def test_the_command_of_a_rayjob_is_on_all_its_nodes_unless_it_says_so_itself() -> None:
+    def entry(*words: str) -> str:
+        spec: str = manifests(request(form="rayjob", nodes=3), "raybench-1", words)[0]["spec"]["entrypoint"]
+        return spec.partition(" -- ")[2]
+
+    assert entry("run", "--suite", "p2p") == "run --suite p2p --nodes 3"
+    assert entry("run", "--nodes=2") == "run --nodes=2"
+    assert entry("study", "scaling", "--nodes", "1,2", "--", "train") == "study scaling --nodes 1,2 -- train"
+    study = ("study", "scaling", "--nodes", "1,2", "--", "train")
+    assert with_folder(study, Path("/r")) == [*study[:4], "--output-dir", "/r", "--", "train"]
 
 
 def test_pairs_and_tolerations_are_read() -> None:

@@ -1,18 +1,22 @@
-"""What happens to the links of nodes beside a rate and a pulled cable: packets lost, black holes, partitions, flapping.
+"""What happens to nodes beside a rate and a pulled cable: lost packets, black holes, partitions, slow processors.
 
-By nft in the network of each node, since the kernel need not have netem. ARP goes on: a black hole is above it.
+Links by nft in the network of each node, since the kernel need not have netem. ARP goes on: a black hole is above it.
 """
 
 import shutil
 import subprocess
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from .errors import LabSetupError
 from .node import Node
+from .process import Process
 from .requirement import search_path
 
 _TABLE = "inet lab"
+_GROUPS = Path("/sys/fs/cgroup")
+_PERIOD_MICROSECONDS = 25_000
 
 
 def missing_programs() -> str | None:
@@ -52,6 +56,47 @@ def flap(node: Node, *, times: int, down_seconds: float, up_seconds: float) -> N
         time.sleep(down_seconds)
         node.plug()
         time.sleep(up_seconds)
+
+
+def processor_groups() -> Path | None:
+    """The folder in which groups of processes can be held to a share of the processors; None where there is none."""
+    for folder, file in ((_GROUPS / "cpu", "cpu.cfs_quota_us"), (_GROUPS, "cgroup.subtree_control")):
+        words = (folder / file).read_text().split() if (folder / file).exists() else []
+        if words and (file != "cgroup.subtree_control" or "cpu" in words):
+            return folder
+    return None
+
+
+def slow_down(process: Process, share: float) -> Path:
+    """Hold a process to a share of one processor, as a slow processor does. Returns its group, to be given back.
+
+    Raises LabSetupError where the kernel has no such groups.
+    """
+    folder = processor_groups()
+    if folder is None:
+        raise LabSetupError("no control group can hold a process to a share of a processor")
+    group = folder / f"raybench-lab-{process.pid}"
+    group.mkdir()
+    quota = round(share * _PERIOD_MICROSECONDS)
+    if folder.name == "cpu":
+        (group / "cpu.cfs_period_us").write_text(f"{_PERIOD_MICROSECONDS}")
+        (group / "cpu.cfs_quota_us").write_text(f"{quota}")
+    else:
+        (group / "cpu.max").write_text(f"{quota} {_PERIOD_MICROSECONDS}")
+    (group / "cgroup.procs").write_text(f"{process.pid}")
+    return group
+
+
+def remove_group(group: Path, seconds: float = 10.0) -> None:
+    """Give a group back once its processes have ended."""
+    deadline = time.monotonic() + seconds
+    while group.exists():
+        try:
+            group.rmdir()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 def _set_rules(node: Node, incoming: str, outgoing: str) -> None:

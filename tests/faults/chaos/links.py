@@ -1,6 +1,5 @@
 """Faults of links and of whole nodes while a run measures on a Ray cluster of lab nodes."""
 
-import contextlib
 import signal
 import subprocess
 import threading
@@ -25,7 +24,7 @@ _SWEEP = ("--suite", "quick", "--sizes", "1K:900K:+1K", "--iters", "50", "--time
 _SIZED = ("--suite", "all_reduce", "--sizes", "256K:1M:2", "--iters", "4", "--blocks", "5", "--timeout", "90")
 _SHORT = ("--suite", "quick", "--sizes", "1K:12K:+1K", "--iters", "30", "--timeout", "90")
 _PAIRS = ("--suite", "p2p_matrix", "--p2p-size", "256K", "--iters", "2", "--blocks", "3", "--timeout", "90")
-_STEPS = ("--steps", "40", "--batch-size", "2", "--sequence-length", "64", "--no-verify", "--timeout", "90")
+_STEPS = ("--steps", "30", "--batch-size", "2", "--sequence-length", "64", "--no-verify", "--timeout", "90")
 _WHOLE_SECONDS = 110.0
 
 
@@ -113,21 +112,18 @@ def _stand_still(node: Node, seconds: float | None) -> None:
 
 
 def _hold_back(scene: Scene) -> None:
-    """Have what the run has on the node work a twelfth of the time, until it ends: a slow processor.
+    """Give the node's rank a twentieth of a processor, until the run ends: what a slow processor is to it.
 
     Ten ranks share the processors of this machine, so that each has a fifth of one, or less: more would hold up nobody.
     """
-    held = scene.node.leftover_processes()
+    number = [one.hostname for one in scene.lab.nodes].index(scene.node.hostname)
+    group = disturbance.slow_down(scene.run.rank(scene.node, number), 0.05)
 
-    def hold() -> None:
-        while scene.run.process.poll() is None:
-            for number, seconds in ((signal.SIGSTOP, 0.165), (signal.SIGCONT, 0.015)):
-                for process in held:
-                    with contextlib.suppress(OSError):
-                        scene.node.signal(process, number)
-                time.sleep(seconds)
+    def give_back() -> None:
+        scene.run.process.wait()
+        disturbance.remove_group(group)
 
-    threading.Thread(target=hold, daemon=True).start()
+    threading.Thread(target=give_back, daemon=True).start()
 
 
 LINK_FAULTS = (

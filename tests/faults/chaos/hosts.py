@@ -75,7 +75,8 @@ def _of_cluster(report: Mapping[str, Any]) -> dict[str, str]:
 _TIMED = ("--host-timeout", str(_HOST_SECONDS))
 COMMANDS: Mapping[str, HostCommand] = {
     "preflight": HostCommand(
-        words=("preflight",), reasons=_of_preflight, options=("--only", "host", *_TIMED), whole=(0, 1)
+        words=("preflight",), reasons=_of_preflight, whole=(0, 1),
+        options=("--only", "host", "--skip", "host-log", *_TIMED),  # the kernel's log is that of this machine
     ),
     "collect": HostCommand(
         words=("collect",), reasons=_of_collection, options=("--timeout", "15")

@@ -30,8 +30,8 @@ _LINKS = {"a link held to 20 Mbit/s": "20mbit", "a link held to 100 Mbit/s": "10
 def main() -> int:
     """Measure, print, write. Returns 1 where a fault was named late or not, or a clean run warned."""
     options = _options()
-    rows = list(_rows(options.only))
-    clean = Counter(rule for number in range(options.clean) for rule in _clean(number))
+    rows = [_told(row) for row in _rows(options.only)]
+    clean = Counter(rule for number in range(options.clean) for rule in _told_clean(number))
     told = [[name, who, "-" if seconds is None else f"{seconds:.1f} s", said] for name, who, seconds, said in rows]
     print_table("from the fault to its warning", ["fault", "culprit", "after", "said"], told)
     print(f"  clean runs: {options.clean}; warnings in them: {dict(clean) or 'none'}")
@@ -41,6 +41,18 @@ def main() -> int:
 
 
 Row = tuple[str, str, float | None, str]  # fault, culprit, seconds from it to its warning, what that said
+
+
+def _told(row: Row) -> Row:
+    """The table is printed at the end, which takes a while."""
+    print(*row, sep="; ", file=sys.stderr, flush=True)
+    return row
+
+
+def _told_clean(number: int) -> list[str]:
+    rules = _clean(number)
+    print(f"clean run {number + 1}: {rules or 'no warning'}", file=sys.stderr, flush=True)
+    return rules
 
 
 def _rows(only: str) -> Iterator[Row]:

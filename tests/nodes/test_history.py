@@ -15,7 +15,9 @@ from raybench.nodes import history as module
 from raybench.nodes.changes import changes, seen_of
 from raybench.nodes.history import History, with_since
 from raybench.nodes.hysteresis import Streak
+from raybench.services.nodes.judged import read_report
 from raybench.services.nodes.past import past_of
+from raybench.services.preflight import _kept
 from raybench.verdicts import NodeState
 
 from .reports import host, report, report_of
@@ -189,3 +191,15 @@ def test_a_state_that_is_none_is_damage(tmp_path: Path) -> None:
     connection.close()
     with History(tmp_path / "h") as history, pytest.raises(UsageError, match="damaged"):
         history.hosts()
+
+
+def test_preflight_writes_since_into_its_report(tmp_path: Path) -> None:
+    for minute in (1, 2):
+        finished = _kept(report({"a": "drain"}, at(minute)), tmp_path, tmp_path / "h")
+        assert finished.remarks == ()
+        written = read_report(tmp_path)
+        assert [one.node.since for one in written.hosts if one.node] == [at(1)]
+        assert written == finished.report
+    (tmp_path / "h").chmod(0o666)
+    (remark,) = _kept(report({"a": "drain"}, at(3)), tmp_path, tmp_path / "h").remarks
+    assert "chmod 600" in remark

@@ -8,7 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,7 @@ from raybench.nodes.hysteresis import Hysteresis, Streak, damped
 from raybench.nodes.intent import Policy
 from raybench.processes.interrupt import Interrupt
 from raybench.services.nodes.judged import ActOptions
-from raybench.services.nodes.watch import Watch, WatchOptions
+from raybench.services.nodes.watch import Watch, WatchOptions, watch
 from raybench.services.preflight import FinishedPreflight, PreflightOptions
 from raybench.verdicts import NodeState
 
@@ -105,8 +107,6 @@ def fake_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def at(minute: int) -> str:
-    from datetime import UTC, datetime, timedelta
-
     return (datetime.now(UTC) - timedelta(minutes=30 - minute)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -130,9 +130,9 @@ def test_a_watch_drains_once_resumes_later_and_goes_on_where_a_round_breaks(
         scheduler="slurm",
         prometheus=tmp_path / "nodes.prom",
     )
-    watch = Watch(options, say=said.append, look=Looks(tmp_path, [*bad, *broken, *gone, *good]))
+    watching = Watch(options, say=said.append, look=Looks(tmp_path, [*bad, *broken, *gone, *good]))
     with Interrupt().installed() as interrupt:
-        assert watch.run(interrupt) == 0
+        assert watching.run(interrupt) == 0
     assert log.read_text() == "a DRAIN\na RESUME\n"
     text = "\n".join(said)
     assert "round 3" in text
@@ -169,13 +169,57 @@ def test_the_first_round_that_cannot_be_is_an_error_of_the_user(tmp_path: Path) 
         Watch(options, say=print, look=Looks(tmp_path, [UsageError("no such file")])).run(interrupt)
 
 
+def test_a_round_that_was_stopped_is_not_acted_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = fake_slurm(tmp_path, monkeypatch)
+    options = WatchOptions(
+        preflight=PreflightOptions(output_dir=str(tmp_path)), hysteresis=Hysteresis(bad=1, good=1),
+        act=ActOptions(apply=True), scheduler="slurm",
+    )  # fmt: skip
+    looks = Looks(tmp_path, [report({"a": "drain"}, at(1))])
+    with Interrupt().installed() as interrupt:
+        interrupt.event.set()  # while hosts were asked
+        assert Watch(options, say=lambda _: None, look=looks).run(interrupt) == 3
+    assert not log.exists()
+
+
+def test_a_scheduler_that_is_away_costs_no_other_receiver_and_no_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_slurm(tmp_path, monkeypatch)
+    (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2; exit 1\n")
+    said: list[str] = []
+    options = WatchOptions(
+        preflight=PreflightOptions(output_dir=str(tmp_path)), every_seconds=0.0, rounds=2,
+        act=ActOptions(apply=True), scheduler="slurm", prometheus=tmp_path / "nodes.prom",
+    )  # fmt: skip
+    rounds = [report({"a": "healthy"}, at(minute)) for minute in (1, 2)]
+    with Interrupt().installed() as interrupt:
+        watch_of = Watch(options, say=said.append, look=Looks(tmp_path, rounds))
+        assert watch_of.run(interrupt) == 3
+    assert watch_of.rounds == 2
+    assert sum("Unable to contact slurm controller" in line for line in said) == 2
+    assert (tmp_path / "nodes.prom").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"act": ActOptions(most_drained="ten")}, {"prometheus": Path("nodes.txt")}, {"history": Path("/proc/x/h")}],
+)
+def test_what_cannot_be_is_said_before_a_host_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("raybench.services.nodes.watch.preflight", None)
+    with pytest.raises(UsageError):
+        watch(WatchOptions(preflight=PreflightOptions(output_dir=str(tmp_path)), **wrong), say=print)
+
+
 def test_ctrl_c_between_rounds_ends_it_with_the_last_rounds_code(tmp_path: Path) -> None:
     options = WatchOptions(preflight=PreflightOptions(output_dir=str(tmp_path)), every_seconds=60.0)
-    watch = Watch(options, say=lambda _: None, look=Looks(tmp_path, [report({"a": "drain"}, at(1))]))
+    watching = Watch(options, say=lambda _: None, look=Looks(tmp_path, [report({"a": "drain"}, at(1))]))
     own = threading.get_ident()
 
     def stop() -> None:
-        while not watch.rounds:
+        while not watching.rounds:
             time.sleep(0.01)
         signal.pthread_kill(own, signal.SIGINT)
 
@@ -183,7 +227,7 @@ def test_ctrl_c_between_rounds_ends_it_with_the_last_rounds_code(tmp_path: Path)
     with Interrupt().installed() as interrupt:
         thread.start()
         begun = time.monotonic()
-        watch.run(interrupt)
+        watching.run(interrupt)
     thread.join()
     assert time.monotonic() - begun < 10
 

@@ -24,10 +24,15 @@ def junit_text(report: PreflightReport) -> str:
     return junit(report)
 
 
-def write_prometheus(report: PreflightReport, path: Path) -> None:
-    """Put the text into the collector's folder, readable for all. Raises UsageError, IncompleteRunError."""
+def check_prometheus_name(path: Path) -> None:
+    """Raises UsageError for a file that the collector would not read."""
     if path.suffix != ".prom":
         raise UsageError(f"{path} does not end in .prom: the textfile collector reads no other file")
+
+
+def write_prometheus(report: PreflightReport, path: Path) -> None:
+    """Put the text into the collector's folder, readable for all. Raises UsageError, IncompleteRunError."""
+    check_prometheus_name(path)
     write_file(path, prometheus_text(report), mode=_READABLE)
 
 

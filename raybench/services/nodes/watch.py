@@ -15,11 +15,12 @@ from raybench.documents.preflight_nodes import nodes_in_short
 from raybench.errors import IncompleteRunError, MissingLibraryError, UsageError
 from raybench.nodes.history import History, HostHistory, with_since
 from raybench.nodes.hysteresis import Hysteresis, damped
-from raybench.nodes.intent import Policy
+from raybench.nodes.intent import Policy, limit_of
 from raybench.processes.interrupt import Interrupt
-from raybench.services.nodes.files import write_prometheus
+from raybench.services.nodes.files import check_prometheus_name, write_prometheus
 from raybench.services.nodes.judged import ActOptions
 from raybench.services.nodes.past import check_history
+from raybench.services.nodes.program import require
 from raybench.services.preflight import FinishedPreflight, PreflightOptions, preflight
 
 __all__ = ["Hysteresis", "Scheduler", "Watch", "WatchOptions", "watch"]
@@ -86,6 +87,8 @@ class Watch:
     def _round(self, interrupt: Interrupt) -> None:
         try:
             finished = self._look(self._options.preflight)
+            if interrupt.event.is_set():
+                return  # hosts that were not asked any more are unknown for no fault of theirs
             with interrupt.deferred():  # what is begun with nodes and files is brought to its end
                 self._act(finished)
         except UsageError as error:
@@ -107,10 +110,20 @@ class Watch:
             known = history.record(report)
         self._tell(report, known)
         self.exit_code = report.exit_code
-        if options.prometheus is not None:
-            write_prometheus(with_since(report, known), options.prometheus)
-        if options.scheduler:
+        for receiver in (self._tell_scheduler, self._tell_prometheus):
+            try:
+                receiver(report, known)
+            except (IncompleteRunError, UsageError) as error:  # one that is away is no reason not to tell the other
+                self.exit_code = 3
+                self._say(f"  {error}")
+
+    def _tell_scheduler(self, report: PreflightReport, known: Mapping[str, HostHistory]) -> None:
+        if self._options.scheduler:
             self._tell_actions(self._scheduled(report, known))
+
+    def _tell_prometheus(self, report: PreflightReport, known: Mapping[str, HostHistory]) -> None:
+        if self._options.prometheus is not None:
+            write_prometheus(with_since(report, known), self._options.prometheus)
 
     def _scheduled(self, report: PreflightReport, known: Mapping[str, HostHistory]) -> NodeActions:
         options = self._options
@@ -155,5 +168,10 @@ class Watch:
 def watch(options: WatchOptions, *, say: Callable[[str], None]) -> int:
     """Watch until Ctrl-C. Returns the exit code of the last round. Raises UsageError, before a host is contacted."""
     check_history(options.history_path)
+    limit_of(options.act.most_drained, 1)
+    if options.prometheus is not None:
+        check_prometheus_name(options.prometheus)
+    if options.act.apply and options.scheduler:
+        require({"slurm": "scontrol", "kubernetes": "kubectl"}[options.scheduler], "it tells the scheduler")
     with Interrupt().installed() as interrupt:
         return Watch(options, say=say).run(interrupt)

@@ -1,7 +1,12 @@
 """What Slurm is told: only by the verdict, only what raybench drained is resumed, and never too many at once."""
 
+import shlex
+from dataclasses import replace
+
 import pytest
 
+from raybench.cli.nodes.options import action_lines
+from raybench.documents.node_actions import NodeActions
 from raybench.errors import IncompleteRunError, UsageError
 from raybench.nodes.intent import Policy, intents_of, limit_of
 from raybench.nodes.mark import is_marked, marked
@@ -152,3 +157,27 @@ def test_what_is_no_limit_is_refused(text: str) -> None:
 def test_an_answer_of_another_form_is_not_taken_for_no_nodes() -> None:
     with pytest.raises(IncompleteRunError, match="six parts"):
         read_nodes("slurm_load_partitions: Unable to contact slurm controller\n")
+
+
+def test_what_a_screen_shows_of_a_dry_run_can_be_pasted_and_of_a_refusal_not() -> None:
+    nodes = read_nodes(line("gpu-01") + line("gpu-02"))
+    actions = planned(intents_of(report({"gpu-01": "drain", "gpu-02": "healthy"}), Policy()), nodes)
+    shown = NodeActions(scheduler="slurm", judged_at="x", applied=False, actions=actions)
+    pasted = [text for text in action_lines(shown) if not text.startswith("#")]
+    assert len(pasted) == 1
+    assert shlex.split(pasted[0]) == list(actions[0].commands[0])
+    assert action_lines(shown)[-1] == (
+        "# dry run, nothing was changed: 1 to drain, 0 to resume, 0 unknown and left as they are"
+    )
+    refused = replace(shown, refused="too many")
+    assert [text for text in action_lines(refused) if not text.startswith("#")] == []
+    assert (shown.exit_code, refused.exit_code) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("states", "code"), [(["healthy", "degraded"], 0), (["healthy", "unknown"], 3), (["unknown", "drain"], 1)]
+)
+def test_unknown_is_never_a_clean_exit(states: list[NodeState], code: int) -> None:
+    named = {f"gpu-{number:02}": state for number, state in enumerate(states)}
+    actions = planned(intents_of(report(named), Policy()), None)
+    assert NodeActions(scheduler="slurm", judged_at="x", applied=False, actions=actions).exit_code == code

@@ -91,7 +91,7 @@ def action_lines(actions: "NodeActions") -> list[str]:
     for one in sorted(actions.actions, key=lambda one: one.step == "none"):
         told = f" failed: {one.error}" if one.done is False else " done" if one.done else ""
         lines.append(f"# {one.node or one.host}: {one.state}, {one.step}{told}: {one.why}")
-        lines += [f"{'#   ' if actions.applied else ''}{_shell(words)}" for words in one.commands]
+        lines += [f"{'#   ' if actions.applied or actions.refused else ''}{_shell(words)}" for words in one.commands]
     return [*lines, f"# {_in_short(actions)}"]
 
 

@@ -5,8 +5,8 @@
 Hosts are synthetic: each has what a real probe of this machine said, under its own name. With ``--ansible`` they are
 asked by the real Ansible, with its forks, its limits and our plugins; in the place of ssh stands a program that
 answers, that never does (``--hang`` of a hundred hosts), that cannot connect (``--dead``) or that ends half-way (as
-many again). So the seconds are those of the control node: no network and no other machine is in them. Each size has a
-process of its own.
+many again). So the seconds are those of the control node: no network and no other machine is in them. All say the same
+clock, so that with ``--ansible`` many are degraded: they are asked one after the other. Each size has a process.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def main() -> int:
     print_table(
         f"One report of many hosts: {options.hang} % hang, {options.dead} % dead, {options.dead} % cut", header, rows
     )
-    write_json(options.json, "node_scale", found)
+    write_json(options.json, "node_scale", {"points": found})
     return int(not _linear(found))
 
 

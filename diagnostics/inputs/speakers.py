@@ -1,7 +1,7 @@
 """Who speaks in a file, and where communicators begin: a quick look, before any line is read for what it says."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -9,9 +9,9 @@ from diagnostics.facts import ProcessKey
 from diagnostics.inputs.files import Input
 from diagnostics.inputs.forked import map_ahead
 from diagnostics.inputs.reader import Batch, read_lines_begun
+from diagnostics.scanning.literals import INIT_MARK
 from diagnostics.scanning.search import places
 
-_INIT_MARK = b"- Init "
 _MARK = b"] NCCL INFO "
 _INIT = re.compile(
     rb"([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):\d{1,9} \[\d{1,4}\] NCCL INFO .{0,80}?comm 0x[0-9a-f]+ rank (\d{1,9}) "
@@ -54,10 +54,10 @@ class Starts:
     _heads: set[bytes] = field(default_factory=set)  # how lines of those that are known begin
     _speakers: set[tuple[bytes, bytes]] = field(default_factory=set)
 
-    def of(self, block: bytes, place: int = 0) -> Iterator[Start]:
-        """Those of a block that begins at ``place``."""
+    def of(self, block: bytes, place: int = 0, marks: Sequence[int] | None = None) -> Iterator[Start]:
+        """Those of a block that begins at ``place``. ``marks``: where INIT_MARK stands in it, if that is known."""
         find, rfind, heads = block.find, block.rfind, self._heads
-        for init in places(block, _INIT_MARK):
+        for init in places(block, INIT_MARK) if marks is None else marks:
             begin = rfind(b"\n", 0, init) + 1
             head = block[begin : find(_MARK, begin)]
             if self.left <= 0 and (head in heads or self._is_known(head)):

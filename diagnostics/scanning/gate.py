@@ -21,11 +21,12 @@ from diagnostics.scanning.literals import (
     FOREIGN,
     HEADS,
     INIT,
+    INIT_MARK,
     KNOWN_CONNECTED,
     NOISE,
     ODD,
 )
-from diagnostics.scanning.search import compiled_database, escaped, matches
+from diagnostics.scanning.search import compiled_database, escaped, matches_apart
 
 DETAIL_LINES = 36_000  # of NCCL, in which the frequent kinds are read one by one; later ones only where unusual
 
@@ -33,6 +34,7 @@ MAX_WRAPPED_LINES = 3  # behind a warning, that may be the rest of it
 MAX_SHAPE_BYTES = 2**23  # of all shapes that one gate remembers
 SHAPE_OVERHEAD_BYTES = 100  # of each in a set
 MARK = b"] NCCL INFO "
+_STARTS = 0  # the number of INIT_MARK among the expressions
 MANY_MARKS = 100  # of a block
 _DIGITS = b"0123456789"
 _TOLD_BY_DIGITS = tuple(stem for literal in FOREIGN if (stem := literal.translate(None, _DIGITS)) != literal)
@@ -58,6 +60,7 @@ class Gate:
     scan_from_bytes: int = 2**20  # below, compiling the set costs more than it saves
     by_piece: bool = False  # what is read one by one is settled where a piece begins, else block by block
     sparse: bool = False  # so few lines are NCCL's in this piece that the frequent kinds are looked for all the same
+    starts: list[int] | None = None  # where INIT_MARK stands in the last block; None where it was not scanned
     wrapped: int = 0  # so many lines at the start of the next block may be the rest of the last line of this one
     _dull: set[bytes] = field(default_factory=set)  # lines without their digits, of which FOREIGN has none
     _telling: set[bytes] = field(default_factory=set)  # the same, of lines in which something of FOREIGN was found
@@ -80,6 +83,7 @@ class Gate:
     def candidates(self, block: bytes) -> Iterator[Candidate]:
         """Lines of a block (complete lines, no newline at its end) that can matter, in order."""
         self._seen_bytes += len(block)
+        self.starts = None
         if not self.by_piece:
             self.detailed = self.detail_left > 0
         if self._seen_bytes < self.scan_from_bytes or (database := self.database()) is None:
@@ -101,7 +105,8 @@ class Gate:
         return all(text in self.known for text in KNOWN_CONNECTED)
 
     def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
-        ends = matches(database, block)
+        ends, behind = matches_apart(database, block, _STARTS)
+        self.starts = [end - len(INIT_MARK) for end in behind]
         yield from self._continuations(block, 0, 0, ends)
         find, rfind, known, skips = block.find, block.rfind, self.known, not self.detailed
         start = line_end = number = counted = 0
@@ -335,4 +340,5 @@ def _is_noise(raw: bytes) -> bool:
 
 @cache
 def _database(frequent: tuple[bytes, ...]) -> Any:
-    return compiled_database((*(escaped(text) for text in (*ALWAYS, *BODIES)), *EXPRESSIONS, *frequent))
+    literals = (INIT_MARK.decode(), *ALWAYS, *BODIES)
+    return compiled_database((*map(escaped, literals), *EXPRESSIONS, *frequent))

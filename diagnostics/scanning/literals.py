@@ -298,6 +298,7 @@ DETAIL = (
     rb"TUNER/Plugin",
     rb"nranks [0-9]{1,6}(?:[\r\n]|$)",
 )
+INIT_MARK = b"- Init "  # in each start and completion of a communicator
 INIT = (
     rb"Init START",
     rb"Init COMPLETE",

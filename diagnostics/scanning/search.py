@@ -44,6 +44,24 @@ def _loaded(hyperscan: Any, kept: bytes | None) -> Any:
     return database
 
 
+def matches_apart(database: Any, block: bytes, number: int) -> tuple[list[int], list[int]]:
+    """As ``matches``, those of the expression with a number apart from the others."""
+    ends: list[int] = []
+    others: list[int] = []
+    append, append_other = ends.append, others.append
+
+    def note(found: int, _start: int, end: int, _flags: int, _context: object) -> None:
+        if found == number:
+            append_other(end)
+        else:
+            append(end)
+
+    database.scan(block, match_event_handler=note)
+    ends.sort()
+    others.sort()
+    return ends, others
+
+
 def matches(database: Any, block: bytes) -> list[int]:
     """Where the matches of a compiled database end, in order."""
     ends: list[int] = []

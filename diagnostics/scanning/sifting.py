@@ -181,9 +181,9 @@ class Sieve:
                     return None
                 block = with_partial_lines_joined(batch.block)
                 sifted.unreadable += count_binary(block)
-                if self._notes_starts:
-                    sifted.starts += job.starts.of(block, batch.place)
                 self._keep(block, job, sifted)
+                if self._notes_starts:
+                    sifted.starts += job.starts.of(block, batch.place, gate.starts)
         except (OSError, UnreadableInputError):
             return None
         sifted.known = {text: count for text, count in gate.known.items() if count}

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ def _signal(pid: int, action: str) -> None:
 def _ending(command: Command, begun: float) -> Ended:
     try:
         status: int | None = command.finish(_LIMIT_SECONDS)
-    except TimeoutError:
+    except subprocess.TimeoutExpired:
         status = None
     seconds = time.monotonic() - begun
     left = [text[:120] for text in command.left_over().values()]

@@ -7,6 +7,7 @@ import lzma
 import os
 import re
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def read_batches(file: str | Input, chunk_bytes: int = CHUNK_BYTES) -> Iterator[
         stream = _open(one)
     except UnreadableInputError:
         raise
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise UnreadableInputError(
             f"cannot read '{one.name}': {error}; check that it exists and may be read"
         ) from error
@@ -179,7 +180,7 @@ def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES, pl
     while True:
         try:
             chunk = stream.read(chunk_bytes)
-        except (OSError, EOFError, ValueError, lzma.LZMAError, _zstd_error()) as error:
+        except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, _zstd_error()) as error:
             chunk, note = b"", f"{file}: reading stopped early: {error or type(error).__name__}"
         if not chunk:
             break
@@ -373,7 +374,7 @@ class _Bounded:
         while taken < size:
             try:
                 part = self._step()
-            except (OSError, EOFError, ValueError, lzma.LZMAError, _zstd_error()) as error:
+            except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, _zstd_error()) as error:
                 self._error = error
                 if not parts:
                     raise

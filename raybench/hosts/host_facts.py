@@ -45,8 +45,8 @@ def summary_of(answers: Mapping[str, bytes]) -> dict[str, Any]:
         "hostname": uname[1] if len(uname) > 2 else None,
         "kernel": uname[2] if len(uname) > 2 else None,
         "os": _found(r'^PRETTY_NAME="?([^"\n]*)', texts.get("os-release", "")),
-        "cpu_count": _number(r"\A(\d+)\s*\Z", texts.get("cpus", "")),
-        "memory_bytes": _kib(_number(r"^MemTotal:\s+(\d+) kB", texts.get("memory", ""))),
+        "cpu_count": _number(r"\A([0-9]{1,9})\s*\Z", texts.get("cpus", "")),
+        "memory_bytes": _kib(_number(r"^MemTotal:\s+([0-9]{1,18}) kB", texts.get("memory", ""))),
         "gpus": parse_gpu_query(texts.get("gpus", "")),
     }
 

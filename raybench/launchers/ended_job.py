@@ -48,5 +48,5 @@ def read_ended(folder: Path) -> EndedJob | None:
         data = file.read(_LIMIT_BYTES)
     try:
         return msgspec.json.decode(data, type=EndedJob)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise IncompleteRunError(f"{path}, which says how the job ended, is damaged: {error}") from error

@@ -10,7 +10,7 @@ from raybench.preflight.expectations import Expectations
 from raybench.preflight.parsers.nvidia_smi import SmiReport, Topology, parse_nvlink_status, parse_smi, parse_topology
 from raybench.preflight.parsers.pci import PciDevice, parse_lspci, with_links_of_sysfs
 from raybench.preflight.parsers.rdma import Port, parse_ibstat, ports_from_sysfs
-from raybench.preflight.parsers.system import KernelMessage, parse_dmesg, parse_modules
+from raybench.preflight.parsers.system import KernelMessage, grouped, parse_dmesg, parse_modules
 
 # Interfaces of containers and virtual machines: their settings are theirs.
 VIRTUAL_INTERFACES = (
@@ -30,6 +30,7 @@ VIRTUAL_INTERFACES = (
 )
 SOFTWARE_DRIVERS = frozenset({"rdma_rxe", "siw"})  # RDMA made by the CPU
 # Colours and underlines: nvidia-smi topo -m underlines its heading into pipes as well.
+_COUNT = re.compile(r"[0-9]{1,20}")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -39,6 +40,13 @@ class UnavailableError(Exception):
     def __init__(self, reading: str, status: str, why: str) -> None:
         super().__init__(why)
         self.reading, self.status, self.why = reading, status, why
+
+
+def count_in(text: str, what: str) -> int:
+    """The count that a file of the kernel holds. Raises UnavailableError where it is none: nothing is taken for 0."""
+    if not _COUNT.fullmatch(text.strip()):
+        raise UnavailableError(what, "failed", f"{what} is no number: {text[:40]!r}")
+    return int(text)
 
 
 class HostView:
@@ -91,9 +99,9 @@ class HostView:
 
     @cached_property
     def uptime_seconds(self) -> float | None:
-        """Seconds since the host was booted."""
-        words = (self.file("proc", "/proc/uptime") or "").split()
-        return float(words[0]) if words else None
+        """Seconds since the host was booted; None where it does not say."""
+        found = re.match(r"\d{1,12}(?:\.\d{1,6})?(?!\S)", self.file("proc", "/proc/uptime") or "", re.ASCII)
+        return float(found[0]) if found else None
 
     @cached_property
     def modules(self) -> frozenset[str]:
@@ -118,6 +126,11 @@ class HostView:
     def topology(self) -> Topology:
         """``nvidia-smi topo -m``. Raises UnavailableError."""
         return parse_topology(self.text("nvidia_smi_topo"))
+
+    @cached_property
+    def mtus(self) -> dict[str, int]:
+        """MTUs by interface. Raises UnavailableError where one is no number."""
+        return {name: count_in(text, f"the MTU of {name}") for name, text in grouped(self.files("net"), "/mtu").items()}
 
     @cached_property
     def pci(self) -> tuple[PciDevice, ...]:

@@ -11,6 +11,7 @@ _BEGINNING = re.compile(r'\{\s*"(\w+)":')
 _ANSWER_KEYS = frozenset({"packed", "reached", "facts", "failed", "msg", "ping"})
 _MOST_CHARACTERS = 80
 _MOST_READ = 10_000
+_MOST_FAILURES = 500  # beginnings of JSON that is none, each of which may be read to the end of all that came
 _MOST_GREETING = 100_000  # characters; a long message of the day has a few thousand
 
 
@@ -91,13 +92,16 @@ def answer_within(output: str) -> tuple[str, str]:
 
     A shell's start-up files that print something put it before the answer, on its line or on lines of their own.
     """
-    for match in _ANSWER.finditer(output):
+    place, failures = 0, 0
+    while failures < _MOST_FAILURES and (match := _ANSWER.search(output, place)):
         try:
             answer, end = json.JSONDecoder().raw_decode(output, match.start())
         except (ValueError, RecursionError):
+            place, failures = match.end(), failures + 1
             continue
         if isinstance(answer, dict) and _ANSWER_KEYS & answer.keys():
             return output[match.start() : end], shown_noise(output[: match.start()] + output[end:])
+        place = end
     return "", shown_noise(output)
 
 

@@ -6,19 +6,13 @@ of their own (tests/diagnostics/fuzz.py), and so have documents (tests/documents
 
 import argparse
 import json
-import pickle
 import random
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
-import zlib
-from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -46,7 +40,7 @@ from raybench.preflight.fabric.errors import NoFigureError
 from raybench.preflight.fabric.iperf import parse_iperf, parse_own_stream
 from raybench.preflight.fabric.perftest import parse_bandwidth, parse_latency
 from raybench.preflight.fabric.settings import FabricSettings
-from raybench.preflight.parsers import nvidia_smi, pci, rdma, system
+from raybench.preflight.parsers import amd_smi, nvidia_smi, optics, pci, rdma, system
 from raybench.preflight.probe_answer import unpack
 from raybench.preflight.report import Gathered, build_report
 from raybench.reports.terminal.top import top_lines
@@ -57,52 +51,12 @@ from tests.diagnostics.mutation import mutated as mutated_lines
 from tests.documents.mutation import mutated as mutated_document
 from tests.preflight import recorded
 from tests.preflight.fabric.test_conduct import TIMES, hosts, run
+from tests.security.host_readers import HOST_READERS
+from tests.security.reader import Reader, in_msgpack, in_pickle, in_probe, parse_all, read_file, signed, with_length
 from tests.security.test_answers import GOOD, PLAN, SAMPLES
 
 RECORDED = Path(__file__).parents[1] / "preflight"
 SLOWEST_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
-    """``read`` takes an input as bytes and may raise ``refuses`` only. ``seeds``: documents, or texts as lines."""
-
-    read: Callable[[bytes], object]
-    seeds: Callable[[], Sequence[Any]]
-    refuses: tuple[type[Exception], ...] = ()
-    encode: Callable[[bytes], bytes] = bytes  # what the damaged JSON is packed into
-
-
-@contextmanager
-def kept(data: bytes, name: str = "input") -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / name
-        path.write_bytes(data)
-        yield path
-
-
-def in_msgpack(data: bytes) -> bytes:
-    """JSON as MessagePack, where it still is JSON; else the bytes as they are."""
-    try:
-        return msgspec.msgpack.encode(json.loads(data))
-    except (ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
-        return data
-
-
-def in_pickle(data: bytes) -> bytes:
-    try:
-        return pickle.dumps(json.loads(data))
-    except (ValueError, RecursionError):
-        return data
-
-
-def in_probe(data: bytes) -> bytes:
-    return b64encode(zlib.compress(data))
-
-
-def with_length(data: bytes) -> bytes:
-    """A header as safetensors has it, and some bytes of tensors."""
-    return len(data).to_bytes(8, "little") + data + bytes(64)
 
 
 def read_answers(data: bytes) -> list[str]:
@@ -116,14 +70,6 @@ def is_answer(question: str, data: bytes) -> bool:
     except AnswerError:
         return False
     return True
-
-
-def read_file(load: Callable[[Path], object], name: str) -> Callable[[bytes], object]:
-    def read(data: bytes) -> object:
-        with kept(data, name) as path:
-            return load(path)
-
-    return read
 
 
 def read_inventory(data: bytes) -> object:
@@ -159,19 +105,6 @@ def plan_fabric(data: bytes) -> object:
     return final_report([first, second, odd], settings, {}, run_id="r", times=TIMES).to_json()
 
 
-def parse_all(parsers: Sequence[Callable[[str], object]]) -> Callable[[bytes], object]:
-    """What the parsers found, of those that found something."""
-
-    def read(data: bytes) -> list[object]:
-        text, found = data.decode("utf-8", "replace"), []
-        for parse in parsers:
-            with suppress(NoFigureError):
-                found.append(parse(text))
-        return [one for one in found if one]
-
-    return read
-
-
 def results_of_fabric() -> list[Any]:
     settings, results = FabricSettings(scope="all"), {}
     run(plan_scan(hosts(3), settings, token="t", forks=5), lambda *_: 392.0, results)
@@ -194,22 +127,13 @@ def manifests() -> list[Any]:
     return [json.loads(whole.encode())]
 
 
-def signed(data: bytes) -> bytes:
-    """The damaged manifest with a checksum that is right, so that its content is read."""
-    try:
-        content = json.dumps(json.loads(data)["content"]).encode()
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return data
-    return b'{"crc32":%d,"content":%s}' % (zlib.crc32(content), content)
-
-
 def texts(folder: str, suffixes: Sequence[str] = (".txt", ".json")) -> list[bytes]:
     return [path.read_bytes() for path in sorted((RECORDED / folder).iterdir()) if path.suffix in suffixes]
 
 
 def printed() -> list[bytes]:
     named = [value for name, value in vars(recorded).items() if name.isupper() and isinstance(value, str)]
-    return [text.encode() for text in named] + texts("recorded_rdma")
+    return [text.encode() for text in named] + texts("recorded_rdma") + texts("recorded_alarms")
 
 
 def probe_facts() -> list[Any]:
@@ -235,6 +159,14 @@ def answers() -> list[Any]:
 
 
 PARSERS: tuple[Callable[[str], object], ...] = (
+    amd_smi.parse_amd_smi,
+    amd_smi.parse_link_states,
+    amd_smi.parse_rocm_smi,
+    optics.measured,
+    optics.parse_ethtool_statistics,
+    optics.parse_mlxlink,
+    optics.parse_module,
+    nvidia_smi.parse_nvlink_errors,
     nvidia_smi.parse_smi,
     nvidia_smi.parse_nvlink_status,
     nvidia_smi.parse_topology,
@@ -286,6 +218,7 @@ READERS: dict[str, Reader] = {
         read=read_file(lambda path: load_config(path, {}), "raybench.yml"),
         seeds=lambda: [yaml.safe_dump({"nodes": 2, "sizes": "1K", "env": ["A=b"], "training": {"steps": 5}}).encode()],
         refuses=(UsageError,),
+        inputs_in_ci=30,
     ),
     "events of ranks": Reader(
         read=lambda data: event_of(data, (0,), PLAN, 2), seeds=event_documents, refuses=(EventError,), encode=in_msgpack
@@ -293,7 +226,7 @@ READERS: dict[str, Reader] = {
     "fabric ends": Reader(
         read=plan_fabric, seeds=lambda: [reply.end for reply in hosts(1)], refuses=(UsageError,)
     ),
-    "fabric figures": Reader(read=parse_all(FIGURES), seeds=lambda: texts("fabric/recorded")),
+    "fabric figures": Reader(read=parse_all(FIGURES, (NoFigureError,)), seeds=lambda: texts("fabric/recorded")),
     "fabric results": Reader(read=judge_fabric, seeds=results_of_fabric, refuses=(UsageError,)),
     "flight-recorder dump, JSON": Reader(
         read=read_file(lambda path: Recorder().read(str(path)), "nccl_trace_rank_0"),
@@ -323,7 +256,7 @@ READERS: dict[str, Reader] = {
         refuses=(UsageError,),
         encode=with_length,
     ),
-}  # fmt: skip
+} | HOST_READERS  # fmt: skip
 HOSTILE = (
     b"",
     b"\0",

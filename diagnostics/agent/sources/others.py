@@ -1,12 +1,13 @@
 """Who takes the processors from the ranks: looked for while tasks wait for one, since every process is looked at."""
 
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from diagnostics.agent.sources.base import DeviceEvent, Sample
+from diagnostics.agent.sources.base import DeviceEvent, Sample, SourceUnavailableError
 from diagnostics.agent.sources.processes import Processes
 
 LOOK_INTERVALS = 2  # between two looks
@@ -17,6 +18,7 @@ _LEAST_PROCESSORS = 0.05
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LONGEST_FILE = 4096
 _INIT, _KERNEL_THREADS = 1, 2
+_WAITED = re.compile(rb"^some .*total=(\d{1,20})", re.MULTILINE)  # the first line of /proc/pressure/cpu
 
 
 class _Process(NamedTuple):
@@ -57,9 +59,11 @@ class Others:
         try:
             text = (self._proc / "pressure/cpu").read_bytes()
         except OSError:  # a kernel without PSI
-            load = float((self._proc / "loadavg").read_bytes().split(maxsplit=1)[0])
-            return load > (os.cpu_count() or 1)
-        waited = int(text.split(b"total=", 1)[1].split(maxsplit=1)[0]) / 1e6
+            return _load(self._proc / "loadavg") > (os.cpu_count() or 1)
+        found = _WAITED.search(text)
+        if found is None:
+            raise SourceUnavailableError(f"{self._proc}/pressure/cpu does not say how long tasks waited")
+        waited = int(found[1]) / 1e6
         before, self._waited = self._waited, (now, waited)
         return before is not None and waited - before[1] >= WAITING_SHARE * (now - before[0])
 
@@ -76,6 +80,13 @@ class Others:
         }
         most = sorted(used, key=lambda pid: -used[pid])[:MAX_TAKERS]
         return {pid: round(used[pid], 3) for pid in most if used[pid] >= _LEAST_PROCESSORS}
+
+
+def _load(path: Path) -> float:
+    try:
+        return float(path.read_bytes().split(maxsplit=1)[0])
+    except (OSError, ValueError, IndexError) as error:
+        raise SourceUnavailableError(f"{path} does not say the load: {error}") from error
 
 
 def family(pids: Iterable[int], processes: Mapping[int, _Process]) -> set[int]:

@@ -73,8 +73,7 @@ class NodeStep:
     def _listen(self) -> None:
         assert self._srun.stdout is not None
         while line := self._srun.stdout.readline(_LINE_BYTES):
-            with contextlib.suppress(msgspec.MsgspecError):
-                self._state = msgspec.json.decode(line, type=NodeState)
+            self._state = state_in(line) or self._state
         if self._state is None:
             self._srun.wait()
             self._state = NodeState(phase="failed", reason=f"srun ended: {self._last_words() or 'without a word'}")
@@ -83,6 +82,14 @@ class NodeStep:
         with contextlib.suppress(OSError):
             return " ".join(self._errors.read_bytes()[-_SAID_BYTES:].decode("utf-8", "replace").split())
         return ""
+
+
+def state_in(line: bytes) -> NodeState | None:
+    """What a task says of its node; None for a line that says nothing, such as a login script's."""
+    try:
+        return msgspec.json.decode(line, type=NodeState)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def srun_words(name: str, options: Sequence[str]) -> list[str]:

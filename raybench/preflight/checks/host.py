@@ -1,6 +1,6 @@
 """The operating system, the CPUs, and whether the host answers at all."""
 
-from raybench.preflight.host_view import HostView
+from raybench.preflight.host_view import HostView, count_in
 from raybench.preflight.parsers.system import parse_pairs
 from raybench.preflight.verdict import Judgement, failed, passed, skipped, unknown, warned
 
@@ -116,10 +116,12 @@ def uninterruptible(view: HostView) -> Judgement:
 
 def memory_errors(view: HostView) -> Judgement:
     """EDAC's counters of errors that the host's memory corrected or could not."""
-    bad = sum(int(value) for value in view.files("kernel", "*/ue_count").values() if value)
-    corrected = sum(int(value) for value in view.files("kernel", "*/ce_count").values() if value)
     if not view.files("kernel", "*/ce_count"):
         return skipped("no EDAC driver is loaded")
+    bad, corrected = (
+        sum(count_in(text, path) for path, text in view.files("kernel", f"*/{name}").items() if text)
+        for name in ("ue_count", "ce_count")
+    )
     seen = f"{bad} uncorrected, {corrected} corrected"
     if bad:
         return failed(seen, "0 uncorrected", "EDAC", "drain the host and replace the module that EDAC names")

@@ -4,16 +4,15 @@ import fnmatch
 import re
 
 from raybench.preflight.host_view import HostView, UnavailableError
-from raybench.preflight.parsers.system import grouped
 from raybench.preflight.verdict import Judgement, failed, passed, skipped, unknown, warned
 
 
 def mtu(view: HostView) -> Judgement:
     """MTU of interfaces with an address. Without an expected value it is only compared between hosts, see drift."""
-    sizes = grouped(view.files("net"), "/mtu")
+    sizes = view.mtus
     chosen = view.expected.mtu_interfaces
     names = {*view.interfaces, *view.rdma_interfaces} if chosen else set(view.interfaces)
-    own = {name: int(sizes[name]) for name in sorted(names) if name in sizes and (not chosen or _named(name, chosen))}
+    own = {name: sizes[name] for name in sorted(names) if name in sizes and (not chosen or _named(name, chosen))}
     if not own and chosen:
         return skipped(f"no interface here is called {', '.join(chosen)}")
     if not own:

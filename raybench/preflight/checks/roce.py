@@ -2,7 +2,6 @@
 
 from raybench.preflight.host_view import HostView
 from raybench.preflight.parsers.rdma import Port, Qos, parse_dcb_pfc, parse_mlnx_qos
-from raybench.preflight.parsers.system import grouped
 from raybench.preflight.verdict import Judgement, failed, passed, skipped, unknown, warned
 
 
@@ -48,9 +47,9 @@ def mtu(view: HostView) -> Judgement:
     interfaces = _interfaces(view)
     if not interfaces:
         return skipped("no interface of an active RoCE port")
-    sizes = grouped(view.files("net"), "/mtu")
+    sizes = view.mtus
     limit = view.expected.roce_mtu_min
-    small = {name: sizes[name] for name in interfaces.values() if name in sizes and int(sizes[name]) < limit}
+    small = {name: sizes[name] for name in interfaces.values() if name in sizes and sizes[name] < limit}
     if not small:
         return passed(
             ", ".join(f"{name} {sizes.get(name)}" for name in sorted(interfaces.values())), f"at least {limit}"

@@ -4,9 +4,15 @@ import json
 import re
 from typing import Any
 
+from raybench.preflight.forms import by_name, record, text
 from raybench.preflight.host_view import HostView, UnavailableError
 from raybench.preflight.parsers.system import parse_packages
 from raybench.preflight.verdict import Judgement, failed, passed, skipped, warned
+
+_VERSION = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}(?![0-9])")
+_FACTS = record(
+    python=lambda value: text(value) and bool(_VERSION.match(value)), executable=text, packages=by_name(text)
+)
 
 
 def python_facts(view: HostView) -> dict[str, Any]:
@@ -14,8 +20,10 @@ def python_facts(view: HostView) -> dict[str, Any]:
     lines = view.text("python").strip().splitlines()  # what a sitecustomize prints stands before it
     try:
         found: dict[str, Any] = json.loads(lines[-1])
-    except (ValueError, IndexError):
+    except (ValueError, IndexError, RecursionError):
         raise UnavailableError("python", "failed", "the host's Python printed no JSON") from None
+    if not _FACTS(found):
+        raise UnavailableError("python", "failed", "the host's Python printed JSON of another form")
     return found
 
 

@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-long lint format docs nccl-matrix bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
-	bench-hogs bench-preflight bench-scan bench-verdicts collection readmes gpu-proof gpu-proof-dry gpu-paths gpu-pack clean
+	bench-agent bench-agent-scale bench-clean fuzz bench-hogs bench-preflight bench-scan bench-verdicts collection readmes gpu-proof gpu-proof-dry gpu-paths gpu-pack clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -57,6 +57,21 @@ bench-verdicts: ## expected bandwidths on published healthy systems and injected
 
 bench-scan: ## seconds of raybench diagnose on logs of 512 MiB against grep (minutes; a quiet machine)
 	$(BIN)/python -m tests.diagnostics.bench_scan
+
+bench-agent: ## what the agent costs a training, on and off by turns, with a control (a quiet machine; five minutes)
+	$(BIN)/python -m tests.measurements.agent_steps
+	$(BIN)/python -m tests.measurements.agent_cost
+
+bench-agent-scale: ## the samples of 1000 nodes: kept, loaded, joined, judged and shown
+	$(BIN)/python -m tests.measurements.agent_scale
+
+bench-clean: ## twenty clean runs and agents: no warning of any (a quiet machine; root; half an hour)
+	$(BIN)/python -m tests.measurements.clean
+
+fuzz: ## every reader of what others write, with 10,000 damaged inputs each, documents and logs (some minutes)
+	$(BIN)/python -m tests.security.readers --count 10000
+	$(BIN)/python -m tests.documents.mutation --count 10000
+	$(BIN)/python tests/diagnostics/fuzz.py --inputs 100000
 
 bench-hogs: ## bench-parity at 16M beside four busy processes
 	$(BIN)/python -m tests.measurements.steady --hogs 4 --sizes 16M --sides torchrun,attached,control

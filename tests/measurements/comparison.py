@@ -1,5 +1,6 @@
 """Ratios of two sides that were launched in alternation, with an interval over the rounds."""
 
+import math
 import random
 import statistics
 from collections.abc import Mapping, Sequence
@@ -52,6 +53,30 @@ def ratio_of(measured: Sequence[float], reference: Sequence[float]) -> Ratio:
 
 def _ratio(pairs: Sequence[tuple[float, float]]) -> float:
     return statistics.median(pair[0] for pair in pairs) / statistics.median(pair[1] for pair in pairs)
+
+
+def paired_ratio_of(measured: Sequence[float], reference: Sequence[float]) -> Ratio:
+    """The median of the rounds' own ratios, with the 95 % interval of its order statistics (the sign test's).
+
+    What drifts from round to round, as a machine's other work does, is in both sides of a round and not in their ratio;
+    a round that was disturbed on one side is one of ``rounds``, however far off it is. Below six there is no interval.
+    """
+    ratios = sorted(one / other for one, other in zip(measured, reference, strict=True))
+    count = len(ratios)
+    omitted = _outside_median(count)
+    low, high = (ratios[omitted - 1], ratios[count - omitted]) if omitted else (-math.inf, math.inf)
+    return Ratio(value=statistics.median(ratios), low=low, high=high, rounds=count)
+
+
+def _outside_median(count: int) -> int:
+    """The largest k for which the kth smallest and the kth largest of ``count`` hold the median between them, 95 %."""
+    tail, found = 0.0, 0
+    for below in range(count // 2):
+        tail += math.comb(count, below) / 2**count
+        if tail > 0.025:
+            break
+        found = below + 1
+    return found
 
 
 def compare(figures: Mapping[str, Sequence[float]], reference: str) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Python loads this at its start in every process of a command under test: it does to one rank what a file asks for.
 
-The file named by RAYBENCH_TEST_FAULT holds a rank and an action, ``3 sleep``; it is there once the fault is due.
+The file named by RAYBENCH_TEST_FAULT holds a rank and an action a line, ``3 sleep``; it is there once they are due.
 RAYBENCH_TEST_AGENT is what the diagnostics agent does as soon as it starts.
 """
 
@@ -21,18 +21,45 @@ def _sleep(*_: Any, **__: Any) -> None:
     time.sleep(_FOREVER_SECONDS)
 
 
-def _slow(*_: Any) -> None:
-    """Each forward pass of the whole model takes 20 ms more and three times as long."""
+def _with_forward(other: Callable[..., Any]) -> None:
+    """In place of the forward pass of the whole model, which ``other`` is given first."""
     module = sys.modules["torch"].nn.parallel.DistributedDataParallel
     real = module.forward
+    module.forward = lambda *arguments, **options: other(real, *arguments, **options)
 
-    def forward(*arguments: Any, **options: Any) -> Any:
-        begin = time.perf_counter()
-        result = real(*arguments, **options)
-        time.sleep(0.02 + 2 * (time.perf_counter() - begin))
-        return result
 
-    module.forward = forward
+def _slow(real: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """It takes 20 ms more and three times as long."""
+    begin = time.perf_counter()
+    result = real(*arguments, **options)
+    time.sleep(0.02 + 2 * (time.perf_counter() - begin))
+    return result
+
+
+def _keeping(seconds: float) -> Callable[..., Any]:
+    """A step of 40 ms at least; for so long it keeps 10 MiB a second that it should give back."""
+    kept: list[bytes] = []
+    begin = time.monotonic()
+
+    def forward(real: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        time.sleep(0.04)
+        while len(kept) < 10 * min(time.monotonic() - begin, seconds):
+            kept.append(b"x" * 2**20)
+        return real(*arguments, **options)
+
+    return forward
+
+
+def _load_slowly() -> None:
+    """Each batch comes 20 ms later."""
+    step = sys.modules["raybench.benchmarks.training.step"]
+    real = step.batch_of
+
+    def batch_of(*arguments: Any) -> Any:
+        time.sleep(0.02)
+        return real(*arguments)
+
+    step.batch_of = batch_of
 
 
 def _once(distributed: Any, other: Any) -> None:
@@ -46,12 +73,19 @@ def _once(distributed: Any, other: Any) -> None:
     distributed.all_reduce = all_reduce
 
 
+_KEPT_SECONDS = {"steady": 0.0, "settle": 8.0, "leak": 120.0}
+
+
 def _do(action: str, distributed: Any) -> None:
     if action == "sleep":  # in whatever it calls next: a collective, or a layer of the model
         distributed.all_reduce = _sleep
         sys.modules["torch"].nn.Module.__call__ = _sleep
     elif action == "slow":
-        _slow()
+        _with_forward(_slow)
+    elif action in _KEPT_SECONDS:
+        _with_forward(_keeping(_KEPT_SECONDS[action]))
+    elif action == "data":
+        _load_slowly()
     elif action == "mismatch":
         _once(distributed, lambda tensor, *_: distributed.broadcast(tensor, src=0))
     elif action == "skip":
@@ -61,10 +95,10 @@ def _do(action: str, distributed: Any) -> None:
 def _watch(path: Path) -> None:
     while not path.exists():
         time.sleep(_PERIOD_SECONDS)
-    rank, action = path.read_text(encoding="utf-8").split()
     distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_initialized() and distributed.get_rank() == int(rank):
-        _do(action, distributed)
+    for rank, action in (line.split() for line in path.read_text(encoding="utf-8").splitlines()):
+        if distributed is not None and distributed.is_initialized() and distributed.get_rank() == int(rank):
+            _do(action, distributed)
 
 
 def _begin() -> None:
@@ -79,12 +113,24 @@ def _of_agent(action: str) -> None:
     """In the process of the agent, and where it is started."""
     if action == "refused":
         _refuse()
+    elif action.startswith("gpus") and "diagnostics.agent" in sys.orig_argv:
+        _show_gpus(float(action.removeprefix("gpus")))
     elif "diagnostics.agent" in sys.orig_argv:
         _leave_trace()
         if action == "module":
             sys.meta_path.insert(0, _Missing())
         else:
             threading.Thread(target=_MISDEEDS[action], daemon=True).start()
+
+
+def _show_gpus(utilization_percent: float) -> None:
+    from tests.diagnostics.agent.fake_nvml import FakeNvml
+
+    nvml: Any = FakeNvml(2)
+    nvml.nvmlInit = lambda: None
+    for gpu in nvml.gpus:
+        gpu.figures["utilization"] = utilization_percent
+    sys.modules["pynvml"] = nvml
 
 
 def _leave_trace() -> None:

@@ -191,3 +191,21 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
         timeout=120,
     )
     assert (answer.returncode, UNIT in answer.stderr) == (0, False), answer.stderr
+
+
+def test_the_unit_gains_nothing_and_writes_its_own_folder_only(tmp_path: Path) -> None:
+    """It runs as root for what it reads: what that may do beside is taken from it."""
+    host = node(tmp_path, Units())
+    done(host, logs=["/scratch/*.log"], folders=["/scratch"])
+    service = text(host).partition("[Service]")[2].partition("[Install]")[0]
+    given = [tuple(line.split("=", 1)) for line in service.splitlines() if "=" in line]
+    settings = dict(given)
+    assert len(given) == len(settings), "a second line would add to the first, or undo it"
+    wanted = {"NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "read-only"}
+    assert {name: settings.get(name) for name in wanted} == wanted
+    capabilities = set(settings["CapabilityBoundingSet"].split())
+    assert capabilities == {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE", "CAP_SYSLOG"}
+    assert "AmbientCapabilities" not in settings
+    writable = {name for name in settings if name in ("ReadWritePaths", "BindPaths") or name.endswith("Directory")}
+    assert writable == {"StateDirectory"}
+    assert f"/var/lib/{settings['StateDirectory']}" == FOLDER

@@ -279,7 +279,7 @@ def read_logs(data: bytes) -> object:
 def logs() -> list[bytes]:
     plain = b"h:1:2 [0] NCCL INFO Using network Socket\n"
     wrapped = json.dumps({"log": plain.decode()}).encode() + b"\n"
-    packed = [gzip.compress(plain), bz2.compress(plain), lzma.compress(plain), compress(plain, "zstd")]
+    packed = [gzip.compress(plain, mtime=0), bz2.compress(plain), lzma.compress(plain), compress(plain, "zstd")]
     return [plain, wrapped, plain.decode().encode("utf-16"), *packed]
 
 

@@ -273,3 +273,19 @@ def test_below_a_folder_only_json_of_an_inspector_is_read(tmp_path: Path) -> Non
     (tmp_path / "inspector.json").write_text(line + "\n")
     (tmp_path / "result.json").write_text('{"schema": "raybench.result/1"}')
     assert [Path(name).name for name in found([tmp_path])] == ["inspector.json"]
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_an_archive_that_is_damaged_in_the_middle_is_read_up_to_there(tmp_path: Path, pack: object) -> None:
+    source = b"".join(
+        b"h:1:2 [0] NCCL INFO line %d %d\n" % (number, number * 7919 % 65537) for number in range(200_000)
+    )
+    packed = bytearray(pack(source))
+    middle = len(packed) // 2
+    packed[middle : middle + 400] = b"\xff" * 400
+    path = tmp_path / "nccl.log.packed"
+    path.write_bytes(packed)
+    batches = list(read_batches(str(path)))
+    assert source.startswith(b"".join(batch.block for batch in batches[:1]))
+    assert batches[0].block.startswith(b"h:1:2 [0] NCCL INFO line 0 0")
+    assert "reading stopped early" in str(batches[-1].note)

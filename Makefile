@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-long lint format docs nccl-matrix bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
-	bench-agent bench-agent-scale bench-clean fuzz bench-hogs bench-preflight bench-scan bench-verdicts collection readmes gpu-proof gpu-proof-dry gpu-paths gpu-pack clean
+	bench-agent bench-agent-scale bench-planted fuzz bench-hogs bench-preflight bench-scan bench-verdicts collection readmes gpu-proof gpu-proof-dry gpu-paths gpu-pack clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -65,8 +65,8 @@ bench-agent: ## what the agent costs a training, on and off by turns, with a con
 bench-agent-scale: ## the samples of 1000 nodes: kept, loaded, joined, judged and shown
 	$(BIN)/python -m tests.measurements.agent_scale
 
-bench-clean: ## twenty clean runs and agents: no warning of any (a quiet machine; root; half an hour)
-	$(BIN)/python -m tests.measurements.clean
+bench-planted: ## every planted fault: who is named, and when; and twenty clean runs without a warning (a quiet machine; root; half an hour)
+	$(BIN)/python -m tests.faults.planted --clean 20
 
 fuzz: ## every reader of what others write, with 10,000 damaged inputs each, documents and logs (some minutes)
 	$(BIN)/python -m tests.security.readers --count 10000

@@ -165,7 +165,7 @@ def main() -> int:
         seconds, said, before = measured(fault)
         figures[name] = {"seconds": seconds, "said": said, "before": before}
         rows.append([name, "-" if seconds is None else f"{seconds:.1f} s", said, ", ".join(before) or "none"])
-    clean = [watched_calm(options.clean_seconds) for _ in range(options.clean)]
+    clean = [_watched_calm(options.clean_seconds) for _ in range(options.clean)]
     print_table("from the fault to the agent's warning", ["fault", "after", "said", "warnings before it"], rows)
     print(f"  clean rounds of {options.clean_seconds:.0f} s: {len(clean)}, with a warning: {sum(map(bool, clean))}")
     for said in sorted({one for warned in clean for one in warned}):
@@ -194,7 +194,7 @@ def measured(fault: Fault) -> tuple[float | None, str, list[str]]:
     return None, "-", before
 
 
-def watched_calm(seconds: float) -> list[str]:
+def _watched_calm(seconds: float) -> list[str]:
     """What was warned of while nothing was wrong."""
     with _stage() as stage:
         warnings = _listen(stage, Fault(rule="", culprit="", plant=lambda _: None))

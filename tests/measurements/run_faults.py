@@ -120,13 +120,9 @@ CLEAN = (_RUN, _train("mlp", 20 * _CLEAN_STEPS), _train("cnn", 2 * _CLEAN_STEPS)
 
 def clean_run(run: Sequence[str]) -> list[str]:
     """The rules of which a run without a fault warned."""
-    return [one["rule"] for one in warnings_of(run)[1]]
-
-
-def warnings_of(run: Sequence[str]) -> tuple[int, Sequence[dict[str, Any]]]:
-    """The exit status of a run without a fault, and all that it warned of, by its ranks and by agents."""
     with _running(run) as (command, _):
-        return command.process.wait(300), _warnings(command)
+        command.process.wait(300)
+        return [one["rule"] for one in _warnings(command)]
 
 
 def _warnings(command: Command) -> Sequence[dict[str, Any]]:

@@ -45,7 +45,7 @@ class UnavailableError(Exception):
 def count_in(text: str, what: str) -> int:
     """The count that a file of the kernel holds. Raises UnavailableError where it is none: nothing is taken for 0."""
     if not _COUNT.fullmatch(text.strip()):
-        raise UnavailableError(what, "failed", f"{what} is no number: {text[:40]!r}")
+        raise UnavailableError(what, "failed", f"{what} is not a number: {text[:40]!r}")
     return int(text)
 
 
@@ -129,7 +129,7 @@ class HostView:
 
     @cached_property
     def mtus(self) -> dict[str, int]:
-        """MTUs by interface. Raises UnavailableError where one is no number."""
+        """MTUs by interface. Raises UnavailableError where one is not a number."""
         return {name: count_in(text, f"the MTU of {name}") for name, text in grouped(self.files("net"), "/mtu").items()}
 
     @cached_property

@@ -17,7 +17,8 @@ State = Literal["stopped", "ended", "finished", "waiting", "asleep", "blocked", 
 _IDLE_SHARE = 0.1  # of a processor, and of the looks at a process
 _QUOTED_FUNCTIONS = 3
 _LIBRARIES = ("/torch/", "/raybench/benchmarks/")
-_FOREIGN = ("/lib/python", "/site-packages/", "/dist-packages/", "<frozen")
+_RECORDING = "/raybench/benchmarks/rank/recording.py"  # what notes each operation on its way to PyTorch
+_FOREIGN = ("/lib/python", "/site-packages/", "/dist-packages/", "<frozen", _RECORDING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

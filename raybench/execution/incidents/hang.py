@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from diagnostics.findings import Confidence
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.incidents.activity_text import explanation_of, quotes_of
-from raybench.execution.incidents.doing import Seen, doing_text, is_idle, operation_text, state_of, waited_in
+from raybench.execution.incidents.doing import (
+    Seen,
+    decisive_frames,
+    doing_text,
+    frame_text,
+    is_idle,
+    operation_text,
+    state_of,
+    waited_in,
+)
 from raybench.execution.incidents.incident import Incident, Kind, behind, numbered, step_text
 from raybench.execution.incidents.mismatch import is_transfer, mismatch_of
 
@@ -71,7 +80,7 @@ def mismatches(ranks: Sequence[Seen], plan: Sequence[BenchmarkSpec], *, world_si
     return [
         _incident(
             "collective-mismatch",
-            found.text,
+            found.text + _place_of(blamed[0]),
             blamed,
             explanation=explanation_of(ranks),
             confidence="certain" if found.is_certain else "likely",
@@ -79,6 +88,12 @@ def mismatches(ranks: Sequence[Seen], plan: Sequence[BenchmarkSpec], *, world_si
             step=step_text(blamed[0].position, plan, world_size),
         )
     ]
+
+
+def _place_of(one: Seen) -> str:
+    """The line of a rank's program that is in its operation; empty where only libraries are seen."""
+    frames = decisive_frames(one.activity.stack)
+    return f"; rank {one.rank} is at {frame_text(frames[0])}" if len(frames) > 1 else ""
 
 
 def _absent(elsewhere: Sequence[Seen], waiting: Sequence[Seen]) -> list[Seen]:

@@ -195,6 +195,19 @@ def test_a_mismatch_needs_no_patience_unless_a_rank_still_moves() -> None:
     assert said(*ranks[:2], seen(2, WAITING, moving=True, **slow)) == []
 
 
+def test_a_mismatch_quotes_the_line_that_called_it_and_not_what_notes_operations() -> None:
+    noting = Frame(
+        file="/opt/raybench/benchmarks/rank/recording.py", line=88, function="call", text="return function()"
+    )
+    other = seen(1, operation("broadcast"), stack=(TORCH, noting, OWN))
+    ((_, blamed, summary),) = said(seen(0, WAITING), other, seen(2, WAITING))
+    assert blamed == [1]
+    assert "; rank 1 is at load (train.py line 12: queue.get())" in summary
+    assert "recording.py" not in summary
+    ((_, _, without),) = said(seen(0, WAITING), seen(1, operation("broadcast")), seen(2, WAITING))
+    assert "is at" not in without
+
+
 def test_sizes_that_ranks_may_choose_are_no_mismatch() -> None:
     ranks = [seen(rank, operation("all_to_all_single", count=100 + rank)) for rank in range(3)]
     assert [rule for rule, _, _ in said(*ranks)] == ["collective-stuck"]

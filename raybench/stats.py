@@ -60,6 +60,11 @@ def median(samples: Sequence[float]) -> float:
     return quantile(sorted(samples), 0.5)
 
 
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of at least one positive value: what a change by a factor moves by that factor."""
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
 def deviation(samples: Sequence[float], mean: float) -> float:
     """The sample standard deviation (n - 1 in the denominator); 0.0 for a single sample."""
     if len(samples) < 2:
@@ -70,6 +75,46 @@ def deviation(samples: Sequence[float], mean: float) -> float:
 def student(degrees: int) -> float:
     """The 97.5 % quantile of Student's t, never too small: that of the next lower number of degrees in the table."""
     return _STUDENT[max(known for known in _STUDENT if known <= degrees)]
+
+
+@cache
+def student_quantile(degrees: float, tail: float) -> float:
+    """The value that Student's t exceeds with the probability ``tail``, of any number of degrees of freedom above 0.
+
+    By bisection: the tail is half the regularized incomplete beta function of degrees / (degrees + t^2).
+    """
+    low, high = 0.0, 1.0
+    while _student_tail(high, degrees) > tail:
+        low, high = high, 2 * high
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _student_tail(middle, degrees) > tail else (low, middle)
+    return high
+
+
+def _student_tail(value: float, degrees: float) -> float:
+    """The probability that Student's t exceeds a value of at least 0."""
+    share = degrees / (degrees + value * value)
+    return _incomplete_beta(degrees / 2, 0.5, share) / 2
+
+
+def _incomplete_beta(first: float, second: float, upper: float) -> float:
+    """Regularized, by its continued fraction (Abramowitz and Stegun 26.5.8), on the side where that is quick."""
+    if upper in (0.0, 1.0):
+        return upper
+    if upper > (first + 1) / (first + second + 2):
+        return 1 - _incomplete_beta(second, first, 1 - upper)
+    logarithm = math.lgamma(first + second) - math.lgamma(first) - math.lgamma(second)
+    front = math.exp(logarithm + first * math.log(upper) + second * math.log1p(-upper)) / first
+    fraction = 1.0
+    for term in range(100, 0, -1):  # from the innermost: more terms than any of its arguments here needs
+        half, is_odd = divmod(term, 2)
+        if is_odd:
+            factor = -(first + half) * (first + second + half) / ((first + term - 1) * (first + term))
+        else:
+            factor = half * (second - half) / ((first + term - 1) * (first + term))
+        fraction = 1 + factor * upper / fraction
+    return front / fraction
 
 
 def mean_interval(samples: Sequence[float]) -> tuple[float, float]:

@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("config",),
     ("hosts",),
     ("execution",),
-    ("studies", "launchers"),
+    ("studies", "launchers", "comparison"),
     ("services",),
     ("cli", "__main__"),
 )
@@ -91,7 +91,7 @@ def imports(path: Path) -> tuple[tuple[str, int], ...]:
 # Packages that are handed documents: they read no mapping by a key written into the code, but for these mappings.
 HANDED_DOCUMENTS = {
     *("reports", "services", "studies", "expectations", "peers", "stability", "finding_rules"),
-    *("execution", "benchmarks"),
+    *("execution", "benchmarks", "comparison"),
 }
 NO_DOCUMENTS = {
     "benchmarks/memory/allocator.py": "a trace of PyTorch's profiler",

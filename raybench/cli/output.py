@@ -65,6 +65,21 @@ def announce(text: str, *, quiet: bool = False) -> None:
         say(f"raybench: {text} ...")
 
 
+def deliver(text: str, output: Path | None) -> None:
+    """A rendered document on standard output, or in the file of --output. Raises UsageError where it cannot be."""
+    from raybench.errors import UsageError
+    from raybench.whole_file import write_whole
+
+    if output is None:
+        with printing("stdout"):
+            click.echo(text, nl=False)
+        return
+    try:
+        write_whole(output, text)
+    except OSError as error:
+        raise UsageError(f"--output {output} cannot be written: {error.strerror or error}") from error
+
+
 def _silence(name: Literal["stdout", "stderr"]) -> None:
     """Point the stream at /dev/null: its number where it has one, so that what it still holds can be flushed."""
     devnull = _devnull("w")

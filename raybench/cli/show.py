@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raybench.cli.output import printing, say
+from raybench.cli.output import deliver, printing, say
 from raybench.errors import UsageError
 from raybench.reports.formats import FORMATS
 
@@ -66,7 +66,7 @@ def command(run: Path, output_format: str, full: bool, output: Path | None) -> N
         kept = kept_run(run)
         for remark in kept.remarks:
             say(f"raybench: {remark}")
-        _deliver(_rendered(kept.result, kept.diagnosis, output_format), output)
+        deliver(_rendered(kept.result, kept.diagnosis, output_format), output)
 
 
 def show_text(run: Path, *, full: bool = False) -> None:
@@ -96,7 +96,7 @@ def _show_other(document: Any, output_format: str, output: Path | None, *, full:
     from raybench.reports.terminal.report import print_document
 
     if output_format != _TEXT:
-        _deliver(_rendered(document, None, output_format), output)
+        deliver(_rendered(document, None, output_format), output)
         return
     with printing("stdout"):
         print_document(document, sys.stdout, full=full)
@@ -109,16 +109,3 @@ def _rendered(document: Any, diagnosis: "Diagnosis | None", output_format: str) 
         return FORMATS[output_format].render(document, diagnosis)
     except MissingLibraryError as error:
         raise UsageError(str(error)) from error
-
-
-def _deliver(text: str, output: Path | None) -> None:
-    from raybench.whole_file import write_whole
-
-    if output is None:
-        with printing("stdout"):
-            click.echo(text, nl=False)
-        return
-    try:
-        write_whole(output, text)
-    except OSError as error:
-        raise UsageError(f"--output {output} cannot be written: {error.strerror or error}") from error

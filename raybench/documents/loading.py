@@ -28,6 +28,7 @@ KINDS: Mapping[str, DocumentKind] = {
     "raybench.study": DocumentKind(title="the study's plan", module="study.plan", name="Study"),
     "raybench.estimate": DocumentKind(title="the estimate", module="estimate", name="EstimateReport"),
     "raybench.training-plan": DocumentKind(title="the plan", module="training_plan", name="TrainingPlan"),
+    "raybench.standalone": DocumentKind(title="the result", module="run.standalone", name="StandaloneResult"),
     "raybench.summary": DocumentKind(title="the summary", module="run.summary", name="RunSummary"),
     "raybench.diagnosis": DocumentKind(title="the diagnosis", module="diagnosis", name="Diagnosis"),
     "raybench.expected": DocumentKind(title="the expectation", module="expectation", name="ExpectedBandwidth"),
@@ -40,6 +41,7 @@ KINDS: Mapping[str, DocumentKind] = {
     "raybench.collection": DocumentKind(title="the collection", module="collection", name="CollectionReport"),
     "raybench.node_samples": DocumentKind(title="the samples", module="run.node_samples", name="NodeSamples"),
     "raybench.selftest": DocumentKind(title="the selftest", module="selftest", name="SelftestReport"),
+    "raybench.comparison": DocumentKind(title="the comparison", module="comparison.comparison", name="Comparison"),
     "raybench.configure": DocumentKind(title="the configuration", module="configuration", name="Configuration"),
 }
 

@@ -58,7 +58,7 @@ def baseline_of(run: RunResult, where: str) -> Baseline:
     }
     if not points:
         raise UsageError(f"{where} has no collective with a bandwidth; run 'raybench run --suite collectives' for one")
-    return Baseline(run_id=run.run_id, started_at=run.started_at, shape=_shape(run.cluster), points=points)
+    return Baseline(run_id=run.run_id, started_at=run.started_at, shape=shape_of(run.cluster), points=points)
 
 
 def _key(name: str, parameters: Mapping[str, Any], message_bytes: int) -> _Key:
@@ -71,7 +71,8 @@ def _point(point: Point) -> BaselinePoint:
     return BaselinePoint(bus_gb_per_s=busbw, slow_gb_per_s=slow)
 
 
-def _shape(cluster: ClusterInfo) -> Mapping[str, Any]:
+def shape_of(cluster: ClusterInfo) -> Mapping[str, Any]:
+    """What two runs need to have in common for their figures to be comparable, by the words of messages."""
     return {
         "nodes": len(cluster.nodes),
         "ranks": cluster.world_size,
@@ -87,7 +88,7 @@ def against_baseline(result: RunResult, baseline: Baseline) -> RunResult:
     Another shape is not compared; that is a finding, too. Emulated nodes are shown beside it and not judged, which is a
     finding as well: their bandwidth is that of whatever else runs on the machine, and changes several times over.
     """
-    now = _shape(result.cluster)
+    now = shape_of(result.cluster)
     differing = [name for name, value in now.items() if baseline.shape[name] != value]
     if differing:
         parts = [f"{name} {baseline.shape[name]} then, {now[name]} now" for name in differing]

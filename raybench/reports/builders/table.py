@@ -38,6 +38,7 @@ BUILDERS: dict[str, Builders] = {
     "SelftestReport": Builders(whole="selftest:selftest_report", screen="selftest:selftest_screen"),
     "CollectionReport": Builders(whole="collection:collection_report"),
     "Configuration": Builders(whole="configuration:configuration_report"),
+    "Comparison": Builders(whole="comparison:comparison_report", screen="comparison:comparison_screen"),
     "ClusterStatus": Builders(whole="cluster:cluster_report"),
     "Diagnosis": Builders(whole="figures:diagnosis_report"),
     "EstimateReport": Builders(whole="figures:figures_report", terminal="estimate:estimate_tables"),
@@ -45,6 +46,7 @@ BUILDERS: dict[str, Builders] = {
     "ExpectedBandwidth": Builders(whole="figures:figures_report", terminal="expectation:expected_tables"),
     "FabricPlan": Builders(whole="figures:figures_report", terminal="fabric_plan:plan_tables"),
     "Study": Builders(whole="figures:figures_report", terminal="study_plan:plan_tables"),
+    "StandaloneResult": Builders(whole="figures:figures_report"),
     "RunSummary": Builders(whole="figures:figures_report", terminal="summary:summary_tables"),
 }
 

@@ -1,0 +1,45 @@
+"""``raybench compare``: results that exist beside each other."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from raybench.cli.comparing.showing import FORMAT, FULL, JSON, OUTPUT, show_document
+
+EXAMPLES = """\b
+Examples:
+  raybench compare runs/monday runs/tuesday           two runs, or two folders of several runs each
+  raybench compare before/ after/ --gate 5%           for CI: exits with 1 on a regression of 5 % or more
+  raybench compare A B C --format markdown            B and C, each beside A, for an issue
+  raybench compare H100/run H200/run --unlike         other GPUs: compared all the same
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("results", nargs=-1, required=True, metavar="A B [...]", type=click.Path(path_type=Path))
+@click.option(
+    "--gate",
+    metavar="SHARE",
+    help="The least regression that counts, such as 5%: exit code 1 where there is one, 3 where it cannot be told.",
+)
+@click.option("--unlike", is_flag=True, help="Compare other GPUs, nodes, ranks or backends all the same.")
+@JSON
+@FORMAT
+@FULL
+@OUTPUT
+def command(results: tuple[Path, ...], gate: str | None, *, unlike: bool, **shown: Any) -> None:
+    """Compare results that exist: A is the reference, each of the others is shown beside it.
+
+    Each is the folder or the file of a run, a training, a memory or checkpoint test or a study, or a
+    folder of several runs of the same, whose spread then decides.
+
+    What differs in configuration and environment comes first, then each figure with its ratio and a 95 %
+    interval. Without --gate the exit code is 0 where figures were compared.
+    """
+    from raybench.services.comparing.compare import compare_results
+
+    found = compare_results(results, gate=gate, allow_unlike=unlike)
+    show_document(found, **shown)
+    sys.exit(found.exit_code)

@@ -1,0 +1,198 @@
+"""Sides to a comparison: figures matched, their ratios with intervals that hold together, and the verdict. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from msgspec import structs
+
+from raybench.comparison.differing import differing, unlike
+from raybench.comparison.interval import RatioInterval, ratio_interval
+from raybench.comparison.judging import changed_checks, difference_of, judged, regression_of
+from raybench.comparison.side import FigureKey, Launch, Side, SideFigure
+from raybench.documents.comparison.comparison import ComparedFigure, ComparedSide, Comparison
+from raybench.errors import UsageError
+from raybench.stats import geometric_mean, median
+
+ALL_POINTS = "all points"
+Pair = tuple[FigureKey, SideFigure, SideFigure]
+
+
+def compare(sides: Sequence[Side], *, gate: float | None = None, allow_unlike: bool = False) -> Comparison:
+    """The first side beside each of the others. ``gate``: 0.05 makes 5 % a regression.
+
+    Raises UsageError for fewer than two sides, for different kinds of documents, and for unlike machines, unless they
+    are allowed.
+    """
+    _check(sides, allow_unlike=allow_unlike)
+    reference = sides[0]
+    figures = tuple(
+        one
+        for number, side in enumerate(sides[1:], 1)
+        for one in _figures(reference, side, number, gate=gate, others=len(sides) - 1)
+    )
+    found = tuple(differing(sides))
+    changed = changed_checks([side.outcomes for side in sides])
+    conclusion = judged(figures, changed, gate=gate, sides=[side.name for side in sides])
+    return Comparison(
+        verdict=conclusion.verdict,
+        verdict_reason=conclusion.reason,
+        kind=reference.kind,
+        gate=gate,
+        sides=tuple(map(_compared_side, sides)),
+        differences=found,
+        figures=figures,
+        remarks=tuple(dict.fromkeys(remark for side in sides for remark in side.remarks)),
+    )
+
+
+def _check(sides: Sequence[Side], *, allow_unlike: bool) -> None:
+    if len(sides) < 2:
+        raise UsageError("name two results or more to compare: 'raybench compare A B'")
+    kinds = dict.fromkeys(side.kind for side in sides)
+    if len(kinds) > 1:
+        said = ", ".join(f"{side.name} is a {side.kind}" for side in sides)
+        raise UsageError(f"results of different kinds cannot be compared: {said}")
+    found = unlike(sides)
+    if found and not allow_unlike:
+        raise UsageError(
+            f"these results are of unlike machines: {'; '.join(found)}. Figures of such differ by design; "
+            "--unlike compares them all the same"
+        )
+
+
+def _compared_side(side: Side) -> ComparedSide:
+    runs = max((len(figure.runs) for figure in side.figures.values()), default=len(side.run_ids))
+    return ComparedSide(
+        name=side.name, kind=side.kind, run_ids=side.run_ids, started_at=side.started_at, runs=max(runs, 1)
+    )
+
+
+def _figures(reference: Side, other: Side, number: int, *, gate: float | None, others: int) -> Iterator[ComparedFigure]:
+    """Of one pair of sides: summaries of benchmarks first, then their points; last what only one of them has."""
+    after = _matched(reference.figures, other.figures)
+    pairs = [(key, figure, after[key]) for key, figure in reference.figures.items() if key in after]
+    summaries = [*_summaries([pair for pair in pairs if _is_comparable(pair)])]
+    count = others * sum(bool(before.is_better) for _, before, _ in [*summaries, *filter(_is_comparable, pairs)])
+    for is_summary, some in ((True, summaries), (False, pairs)):
+        for key, before, now in some:
+            yield _compared(key, before, now, number=number, gate=gate, figures=max(count, 1), is_summary=is_summary)
+    for side, have, lack in ((0, reference.figures, after), (number, after, reference.figures)):
+        name = (other if side == 0 else reference).name
+        yield from (_alone(key, one, number, side, name) for key, one in have.items() if key not in lack)
+
+
+def _is_comparable(pair: Pair) -> bool:
+    return not (pair[1].problem or pair[2].problem) and pair[1].unit == pair[2].unit
+
+
+def _matched(
+    before: Mapping[FigureKey, SideFigure], after: Mapping[FigureKey, SideFigure]
+) -> Mapping[FigureKey, SideFigure]:
+    """The other side's figures by the reference's keys: those whose parameters alone differ are the same figure.
+
+    Only where it is clear which: each side has one with that name and point that the other has not.
+    """
+    loose = [{key: replace(key, parameters="") for key in one if key not in two} for one, two in _ways(before, after)]
+    counts = [[*names.values()] for names in loose]
+    renamed = {
+        key: next(own for own, loosely in loose[0].items() if loosely == name)
+        for key, name in loose[1].items()
+        if counts[0].count(name) == 1 and counts[1].count(name) == 1
+    }
+    return {renamed.get(key, key): figure for key, figure in after.items()}
+
+
+def _ways(
+    before: Mapping[FigureKey, SideFigure], after: Mapping[FigureKey, SideFigure]
+) -> tuple[tuple[Mapping[FigureKey, SideFigure], Mapping[FigureKey, SideFigure]], ...]:
+    return (before, after), (after, before)
+
+
+def _summaries(pairs: Sequence[Pair]) -> Iterator[Pair]:
+    """Of each benchmark with several points of one quantity, the geometric mean of all that both sides have."""
+    groups: dict[FigureKey, list[Pair]] = {}
+    for pair in pairs:
+        if pair[1].is_better:
+            groups.setdefault(replace(pair[0], point=ALL_POINTS), []).append(pair)
+    for key, group in groups.items():
+        if len(group) > 1:
+            before, after = (_mean_figure([pair[index] for pair in group]) for index in (1, 2))  # type: ignore[misc]
+            if before is not None and after is not None:
+                yield key, before, after
+
+
+def _mean_figure(figures: Sequence[SideFigure]) -> SideFigure | None:
+    """The geometric mean, launch by launch and block by block; None where the figures were not launched alike."""
+    forms = {tuple(tuple(len(launch) for launch in run) for run in figure.runs) for figure in figures}
+    if len(forms) > 1:
+        return None
+    runs = tuple(
+        tuple(_mean_launch(launches) for launches in zip(*runs, strict=True))
+        for runs in zip(*(figure.runs for figure in figures), strict=True)
+    )
+    return replace(figures[0], runs=runs, allowed=max(figure.allowed for figure in figures), order=-1.0)
+
+
+def _mean_launch(launches: Sequence[Launch]) -> Launch:
+    """One sample a block: the geometric mean of the levels of that block in all figures."""
+    blocks = zip(*launches, strict=True)
+    return tuple((geometric_mean([median(block) for block in some]),) for some in blocks)
+
+
+def _compared(
+    key: FigureKey,
+    before: SideFigure,
+    after: SideFigure,
+    *,
+    number: int,
+    gate: float | None,
+    figures: int,
+    is_summary: bool,
+) -> ComparedFigure:
+    reason = before.problem or after.problem
+    if before.unit != after.unit:
+        reason = f"in {before.unit} and in {after.unit}"
+    found = None if reason else ratio_interval(before, after, figures=figures)
+    one = ComparedFigure(
+        side=number,
+        benchmark=key.benchmark,
+        parameters=key.parameters,
+        point=key.point,
+        quantity=key.quantity,
+        unit=before.unit,
+        is_better=before.is_better,
+        values=(before.value, after.value),
+        difference="not compared",
+        is_summary=is_summary,
+        reason=reason,
+    )
+    return one if found is None else _with_interval(one, found, gate)
+
+
+def _with_interval(one: ComparedFigure, found: RatioInterval, gate: float | None) -> ComparedFigure:
+    with_ratio = structs.replace(
+        one,
+        ratio=found.ratio,
+        low=found.low,
+        high=found.high,
+        repeated=found.repeated,
+        counts=found.counts,
+        allowed=found.allowed,
+        difference=difference_of(one, found),
+    )
+    return structs.replace(with_ratio, regression=regression_of(with_ratio, gate))
+
+
+def _alone(key: FigureKey, figure: SideFigure, number: int, side: int, lacking: str) -> ComparedFigure:
+    return ComparedFigure(
+        side=number,
+        benchmark=key.benchmark,
+        parameters=key.parameters,
+        point=key.point,
+        quantity=key.quantity,
+        unit=figure.unit,
+        is_better=figure.is_better,
+        values=(figure.value, None) if side == 0 else (None, figure.value),
+        difference="not compared",
+        reason=f"{lacking} has none",
+    )

@@ -1,0 +1,30 @@
+"""What is not the same on all sides: machine, configuration, environment, outcomes. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from raybench.comparison.side import Side
+from raybench.documents.comparison.comparison import Differing
+
+About = Literal["machine", "configuration", "environment", "outcome"]
+
+
+def differing(sides: Sequence[Side]) -> Iterator[Differing]:
+    """The machine first, since it decides whether figures can be compared at all."""
+    yield from _of_tables("machine", [side.machine for side in sides])
+    yield from _of_tables("configuration", [side.configuration for side in sides])
+    yield from _of_tables("environment", [side.environment for side in sides])
+    yield from _of_tables("outcome", [side.outcomes for side in sides])
+
+
+def _of_tables(about: About, tables: Sequence[Mapping[str, str]]) -> Iterator[Differing]:
+    for name in dict.fromkeys(name for table in tables for name in table):
+        values = tuple(table.get(name) for table in tables)
+        if len(set(values)) > 1:
+            yield Differing(about=about, name=name, values=values)
+
+
+def unlike(sides: Sequence[Side]) -> tuple[str, ...]:
+    """How machines differ: ``nodes 2 and 4``; empty where they are alike."""
+    found = _of_tables("machine", [side.machine for side in sides])
+    return tuple(f"{one.name} {' and '.join('unknown' if v is None else v for v in one.values)}" for one in found)

@@ -1,0 +1,114 @@
+"""The ratio of two sides of a figure with its 95 % interval, by what was repeated: runs, launches, or blocks. Pure.
+
+Samples of a launch are alike, and so are launches of a run: each has a port, a placement and a moment of its own. What
+was repeated decides, as in ``raybench study``: where both sides have several runs, the spread between runs; else that
+between launches; where nothing was started twice, the spread between blocks, and two launches of the same thing may
+differ besides (``one_launch.py``). Logarithms are compared, since a slowdown is a factor.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from raybench.comparison.one_launch import launch_share, reach
+from raybench.comparison.side import SideFigure
+from raybench.stats import deviation, student_quantile
+
+Repeated = Literal["runs", "launches", "blocks", "nothing"]
+LEVEL = 0.05  # of all intervals of a comparison together
+LEAST_BLOCKS = 3
+_MOST = math.log(1e12)  # an interval that is open above ends there: JSON has no infinity
+LEAST_REPEATS = 4  # on both sides together: their spread has two degrees of freedom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatioInterval:
+    """The other side over the reference, with the ends of its interval. ``counts``: how many were repeated on each."""
+
+    ratio: float
+    low: float
+    high: float
+    repeated: Repeated
+    counts: tuple[int, int]
+    allowed: float | None  # the share by which two launches may differ, where nothing was launched twice
+
+    @property
+    def half_width(self) -> float:
+        """By which share the ratio would have to be off to be seen."""
+        return math.sqrt(self.high / self.low) - 1
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval leaves out that both are the same."""
+        return self.low > 1 or self.high < 1
+
+
+def ratio_interval(reference: SideFigure, other: SideFigure, *, figures: int = 1) -> RatioInterval:
+    """The interval of one of ``figures`` intervals that hold together with 95 % (Bonferroni)."""
+    repeated, before, after = _repeats(reference, other)
+    difference = _mean(other.run_levels) - _mean(reference.run_levels)
+    tail, allowed = LEVEL / figures / 2, None
+    if repeated in ("runs", "launches"):
+        down = up = _half_width(before, after, tail)
+    elif repeated == "blocks":
+        allowed = max(launch_share(reference), launch_share(other))
+        down, up = _of_single_launches(reach(reference, tail), reach(other, tail), math.log1p(allowed))
+    else:
+        allowed = max(reference.allowed, other.allowed)
+        down = up = math.log1p(allowed)
+    return RatioInterval(
+        ratio=math.exp(difference),
+        low=math.exp(difference - down),
+        high=math.exp(min(difference + up, _MOST)),
+        repeated=repeated,
+        counts=(len(before), len(after)),
+        allowed=allowed,
+    )
+
+
+def _of_single_launches(before: tuple[float, float], after: tuple[float, float], allowed: float) -> tuple[float, float]:
+    """Of a difference, from how far each may be off (Zou and Donner, Stat. Med. 27, 2008), and what is allowed."""
+    down = math.hypot(after[0], before[1]) + allowed
+    return down, math.hypot(after[1], before[0]) + allowed
+
+
+def _repeats(reference: SideFigure, other: SideFigure) -> tuple[Repeated, Sequence[float], Sequence[float]]:
+    """The largest thing that was repeated, with its levels on both sides."""
+    sides = reference, other
+    for repeated, before, after in (
+        ("runs", *(side.run_levels for side in sides)),
+        ("launches", *(side.launch_levels for side in sides)),
+    ):
+        if len(before) + len(after) >= LEAST_REPEATS:
+            return repeated, before, after
+    blocks = reference.block_levels, other.block_levels
+    return ("blocks", *blocks) if min(map(len, blocks)) >= LEAST_BLOCKS else ("nothing", (), ())
+
+
+def _half_width(before: Sequence[float], after: Sequence[float], tail: float) -> float:
+    """Of the difference of two means. A side that was not repeated is taken to spread as the other one does."""
+    pooled = _pooled(before, after, tail)
+    return pooled if min(len(before), len(after)) < 3 else max(pooled, _welch(before, after, tail))
+
+
+def _pooled(before: Sequence[float], after: Sequence[float], tail: float) -> float:
+    """Student's, with one spread for both sides."""
+    degrees = len(before) + len(after) - 2
+    squares = sum((len(side) - 1) * deviation(side, _mean(side)) ** 2 for side in (before, after))
+    error = math.sqrt(squares / degrees * (1 / len(before) + 1 / len(after)))
+    return student_quantile(degrees, tail) * error
+
+
+def _welch(before: Sequence[float], after: Sequence[float], tail: float) -> float:
+    """Welch's, each side with a spread of its own (Biometrika 34, 1947)."""
+    parts = [(deviation(side, _mean(side)) ** 2 / len(side), len(side) - 1) for side in (before, after)]
+    error = sum(part for part, _ in parts)
+    if error == 0:
+        return 0.0
+    degrees = error**2 / sum(part**2 / count for part, count in parts)
+    return student_quantile(math.floor(10 * degrees) / 10, tail) * math.sqrt(error)  # few values to be worked out
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

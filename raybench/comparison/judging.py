@@ -1,0 +1,135 @@
+"""What an interval says of a figure, whether it is a regression, and the verdict over all figures. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from raybench.comparison.interval import RatioInterval
+from raybench.documents.comparison.comparison import ComparedFigure, Difference
+from raybench.verdicts import SEVERITY, Conclusion
+
+_BAD = ("warn", "error", "fail")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """Checks that both sides made: how many, those that are worse, and those that now are not known."""
+
+    checks: int = 0
+    worse: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+
+
+def changed_checks(outcomes: Sequence[Mapping[str, str]]) -> Changed:
+    """From the outcomes of all sides, the reference first: only words of checks are judged, and what has vanished."""
+    worse, unknown, checks = [], [], 0
+    for name, before in outcomes[0].items():
+        for after in (side.get(name, "unknown") for side in outcomes[1:]) if before in SEVERITY else ():
+            checks += 1
+            text = f"{name}: {before} before, {after} now"
+            if after in _BAD and SEVERITY.index(after) > SEVERITY.index(before):
+                worse.append(text)
+            elif after == "unknown" and before != "unknown":
+                unknown.append(text)
+    return Changed(checks=checks, worse=tuple(worse), open=tuple(unknown))
+
+
+def difference_of(figure: ComparedFigure, found: RatioInterval) -> Difference:
+    """By the whole interval: ``no difference`` where it holds 1."""
+    if not found.is_clear:
+        return "no difference"
+    is_more = found.ratio > 1
+    if figure.unit in ("s", "us"):
+        return "slower" if is_more else "faster"
+    if figure.unit in ("GB/s", "Gb/s"):
+        return "faster" if is_more else "slower"
+    return "more" if is_more else "less"
+
+
+def regression_of(figure: ComparedFigure, gate: float | None) -> bool | None:
+    """Whether the figure is worse by the gate or more; None where the interval leaves that open.
+
+    It is where it is clear that it is worse, and by the gate at least; it is none where that lies beyond the interval.
+    """
+    worse = figure.times_worse
+    if gate is None or worse is None:
+        return None
+    ratio, low, high = worse
+    if low > 1 and ratio >= 1 + gate:
+        return True
+    return False if high < 1 + gate else None
+
+
+def judged(
+    figures: Sequence[ComparedFigure], changed: Changed, *, gate: float | None, sides: Sequence[str]
+) -> Conclusion:
+    """The verdict: with a gate by that, else by what is worse. What cannot be compared is never a pass of a gate."""
+    if changed.worse:
+        more = f" (and {len(changed.worse) - 1} more)" if len(changed.worse) > 1 else ""
+        return Conclusion(verdict="warning" if gate is None else "critical", reason=changed.worse[0] + more)
+    compared = [one for one in figures if one.difference != "not compared" and one.is_better]
+    lost = [one for one in figures if one.difference == "not compared" and one.values[0] is not None]
+    if changed.open and gate is not None:
+        return Conclusion(verdict="unknown", reason=changed.open[0])
+    if not compared and not lost and changed.checks:
+        return Conclusion(verdict="ok", reason=f"none of {changed.checks} checks is worse")
+    if not compared:
+        why = f": {lost[0].label}: {lost[0].reason}" if lost else ""
+        return Conclusion(verdict="unknown", reason=f"nothing can be compared: no figure in common{why}")
+    if gate is not None:
+        return _by_gate(compared, lost, gate, sides)
+    conclusion = _by_difference(compared, sides)
+    missing = f"; {_count(lost)} not compared: {lost[0].label}: {lost[0].reason}" if lost else ""
+    return Conclusion(verdict=conclusion.verdict, reason=conclusion.reason + missing)
+
+
+def _by_gate(
+    compared: Sequence[ComparedFigure], lost: Sequence[ComparedFigure], gate: float, sides: Sequence[str]
+) -> Conclusion:
+    failed = [one for one in compared if one.regression]
+    if failed:
+        return Conclusion(verdict="critical", reason=f"regression of {gate:.0%} or more: {_first(failed, sides)}")
+    unclear = [one for one in compared if one.regression is None]
+    if unclear:
+        worst = max(unclear, key=lambda one: (one.times_worse or (0.0, 0.0, 0.0))[2])
+        text = f"whether {said(worst, sides)} is a regression of {gate:.0%} cannot be told"
+        return Conclusion(
+            verdict="unknown", reason=f"{text}{_more(unclear)}; measure more: --repeats 5, or several runs"
+        )
+    if lost:
+        return Conclusion(verdict="unknown", reason=f"{lost[0].label} was not compared: {lost[0].reason}{_more(lost)}")
+    return Conclusion(verdict="ok", reason=f"no regression of {gate:.0%} in {_count(compared)}")
+
+
+def _by_difference(compared: Sequence[ComparedFigure], sides: Sequence[str]) -> Conclusion:
+    worse = [one for one in compared if one.is_worse]
+    if worse:
+        return Conclusion(verdict="warning", reason=_first(worse, sides))
+    better = [one for one in compared if one.is_improved]
+    if better:
+        return Conclusion(verdict="ok", reason=_first(better, sides))
+    widths = sorted(one.half_width for one in compared)
+    least, most = (f"{width:.1%}" if width < 1 else f"{1 + width:.1f}x" for width in (widths[0], widths[-1]))
+    unseen = most if least == most else f"{least} to {most}"
+    return Conclusion(
+        verdict="ok",
+        reason=f"no difference in {_count(compared)}; less than {unseen} would not be seen",
+    )
+
+
+def _first(figures: Sequence[ComparedFigure], sides: Sequence[str]) -> str:
+    return said(figures[0], sides) + _more(figures)
+
+
+def _more(figures: Sequence[ComparedFigure]) -> str:
+    more = len(figures) - 1
+    return f" (and {more} more figure{'s' * (more > 1)})" if more else ""
+
+
+def _count(figures: Sequence[ComparedFigure]) -> str:
+    return f"{len(figures)} figure{'s' * (len(figures) != 1)}"
+
+
+def said(figure: ComparedFigure, sides: Sequence[str]) -> str:
+    """``all_reduce float32 sum 16M 1.08x slower [1.05, 1.11]``, with the side's name where there are several."""
+    whose = f"{sides[figure.side]}: " if len(sides) > 2 else ""
+    return f"{whose}{figure.label} {figure.difference_text}"

@@ -1,0 +1,140 @@
+"""Studies, fabric tests and preflights as sides. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from raybench.comparison.run_side import ALLOWED, ALLOWED_SHORT, counted
+from raybench.comparison.side import FigureKey, Side, SideFigure, blocks_of
+from raybench.documents.fabric import FabricReport, FabricTest
+from raybench.documents.preflight import PreflightHost, PreflightReport
+from raybench.documents.study.result import StudyResult
+from raybench.documents.study.trial import Measured, TrialResult
+
+# Two tests of a path in one direction, of a second each; nothing published, and perftest's own figures agree within it.
+ALLOWED_OF_PATH = 0.10
+
+
+def study_side(name: str, study: StudyResult) -> Side:
+    """A study: each of its trials is a run of its variant."""
+    figures: dict[FigureKey, list[tuple[TrialResult, float]]] = {}
+    for trial in study.trials:
+        for measured in trial.measured if trial.status == "complete" and not trial.wrong else ():
+            for key, value in _of_trial(study, trial, measured):
+                figures.setdefault(key, []).append((trial, value))
+    return Side(
+        name=name,
+        kind="study",
+        run_ids=(study.study_id,),
+        started_at=study.started_at or "",
+        machine=_machine_of(study),
+        configuration={
+            "kind": study.kind,
+            "workload": " ".join(study.workload),
+            "repeats": str(study.repeats),
+            **{f"variant {one.name}": " ".join(one.arguments) or "-" for one in study.variants},
+        },
+        environment=dict(study.environment.versions),
+        outcomes={"verdict": study.conclusion.verdict},
+        figures={key: _of_trials(key, found, emulated=bool(study.emulated)) for key, found in figures.items()},
+    )
+
+
+def _machine_of(study: StudyResult) -> Mapping[str, str]:
+    done = [trial for trial in study.trials if trial.measured]
+    sizes = dict.fromkeys(f"{trial.node_count} x {trial.world_size}" for trial in done)
+    return {
+        "nodes x ranks": ", ".join(sizes) or "unknown",
+        "backend": ", ".join(dict.fromkeys(trial.backend for trial in done)) or "unknown",
+        "emulated": "unknown" if study.emulated is None else str(study.emulated),
+    }
+
+
+def _of_trial(study: StudyResult, trial: TrialResult, one: Measured) -> Iterator[tuple[FigureKey, float]]:
+    where = f"{study.kind} {trial.trial.variant}"
+    yield FigureKey(benchmark=where, point=one.label), one.seconds
+    if one.memory_bytes:
+        yield FigureKey(benchmark=where, point=one.label, quantity="peak memory"), float(one.memory_bytes)
+
+
+def _of_trials(key: FigureKey, found: list[tuple[TrialResult, float]], *, emulated: bool) -> SideFigure:
+    unit = "bytes" if key.quantity == "peak memory" else "s"
+    allowed = ALLOWED_SHORT if emulated and unit == "s" else ALLOWED
+    return SideFigure(unit=unit, runs=tuple((((value,),),) for _, value in found), allowed=allowed)
+
+
+def fabric_side(name: str, report: FabricReport) -> Side:
+    """A fabric test: each direction of a path, and what it judged."""
+    unit, kind = report.unit, "latency" if report.unit == "us" else "bandwidth"
+    figures = {}
+    for order, test in enumerate(report.pairs):
+        if test.value:
+            figure = counted(test.value, unit, "lower" if unit == "us" else "higher", allowed=ALLOWED_OF_PATH)
+            figures[_key_of(test, kind)] = replace(figure, order=order)
+    return Side(
+        name=name,
+        kind="fabric test",
+        run_ids=(report.run_id,),
+        started_at=report.started_at,
+        machine={
+            "hosts": " ".join(sorted(host.name for host in report.hosts)),
+            "tool": report.tool,
+            "unit": report.unit,
+            "emulated": str(report.emulated),
+        },
+        configuration={key: str(value) for key, value in report.settings.items()},
+        environment={
+            f"{host.name} {port.rail} {port.device}": f"{port.rate}, {port.state}"
+            for host in report.hosts
+            for port in host.ports
+        },
+        outcomes={
+            "verdict": report.verdict,
+            **{f"host {host.name}": host.verdict for host in report.hosts},
+            **{" ".join(("path", test.rail, *test.path)): test.verdict for test in report.pairs},
+        },
+        figures=figures,
+    )
+
+
+def _key_of(test: FabricTest, kind: str) -> FigureKey:
+    source, destination = test.path
+    return FigureKey(
+        benchmark=f"{test.check} {test.rail}",
+        parameters=f"{test.source.device} {test.destination.device}",
+        point=f"{source} -> {destination}",
+        quantity=kind,
+    )
+
+
+def preflight_side(name: str, report: PreflightReport) -> Side:
+    """A preflight: the verdict of each check of each host, and the figures of active tests."""
+    return Side(
+        name=name,
+        kind="preflight",
+        run_ids=(name,),
+        started_at=report.started_at,
+        machine={"hosts": " ".join(sorted(host.host for host in report.hosts))},
+        configuration={"level": str(report.level)},
+        outcomes={"verdict": report.verdict, **dict(_verdicts(report))},
+        figures={key: figure for host in report.hosts for key, figure in _of_host(host)},
+    )
+
+
+def _verdicts(report: PreflightReport) -> Iterator[tuple[str, str]]:
+    for host in report.hosts:
+        for check in host.checks:
+            yield f"{host.host} {check.check}", check.verdict
+
+
+def _of_host(host: PreflightHost) -> Iterator[tuple[FigureKey, SideFigure]]:
+    """Samples of active tests; of what is in a unit of time less is better, of every rate more."""
+    for one in host.tests:
+        samples = tuple(sample for sample in one.samples if sample > 0)
+        if one.status == "ok" and samples:
+            key = FigureKey(
+                benchmark=one.test, parameters=one.setting, point=f"{host.host} {one.name}".strip(), quantity="test"
+            )
+            is_better = "lower" if one.unit in ("s", "ms", "us", "ns") else "higher" if "/s" in one.unit else ""
+            problem = "wrong data" if one.wrong else ""
+            runs = ((blocks_of(samples),),)
+            yield key, SideFigure(unit=one.unit, runs=runs, is_better=is_better, allowed=ALLOWED, problem=problem)

@@ -1,0 +1,239 @@
+"""A run (``result.json``), or several, as one side: every time that was sampled, and what else has a direction. Pure.
+
+``ALLOWED``: by which share two launches of the same thing may differ, where only one of them was measured. Published
+repeats on one machine type differ by 0.3 to 3 % at large messages; smaller ones by tens of percent from launch to
+launch (measured with gloo up to 4 MiB), and so does everything on emulated nodes, which share one machine.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from raybench.comparison.side import FigureKey, Launch, Side, SideFigure, blocks_of
+from raybench.documents.run.benchmark import BenchmarkResult, MeasuredWorkload
+from raybench.documents.run.checkpoint import CheckpointPoint
+from raybench.documents.run.figures import FiguresPoint
+from raybench.documents.run.memory import MemoryPoint
+from raybench.documents.run.point import Point
+from raybench.documents.run.result import RunResult
+from raybench.documents.run.standalone import StandaloneResult
+from raybench.documents.run.training import TrainingPoint
+from raybench.expectations.baseline import LEAST_BYTES, shape_of
+from raybench.stability import point_label
+
+ALLOWED = 0.03
+ALLOWED_SHORT = 0.30
+LONG_SECONDS = 0.05  # an operation that takes so long waits for a link, not for a process to be woken
+_WATCHING = frozenset(
+    {"output_dir", "timeout", "address", "master_port", "log_limit", "keep_warm", "baseline", "agent", "isolate"}
+)  # settings of a run by which nothing is measured
+_SAME_ON_NODES = frozenset(
+    {
+        "kernel",
+        "driver",
+        "cpu_count",
+        "tcp_congestion_control",
+        "niceness",
+        "nccl",
+        "torch",
+        "ray",
+        "python",
+        "raybench",
+    }
+)
+
+Found = Iterator[tuple[FigureKey, SideFigure]]
+
+
+def run_side(name: str, results: Sequence[RunResult]) -> Side:
+    """The runs of one side, at least one, the first of which speaks for machine and configuration."""
+    first = results[0]
+    figures: dict[FigureKey, SideFigure] = {}
+    for result in results:
+        for key, figure in _figures(result.benchmarks, emulated=result.cluster.emulated):
+            figures[key] = _joined(figures[key], figure) if key in figures else figure
+    return Side(
+        name=name,
+        kind="run",
+        run_ids=tuple(result.run_id for result in results),
+        started_at=first.started_at,
+        machine={key: _text(value) for key, value in shape_of(first.cluster).items()},
+        configuration=_configuration(results),
+        environment=_environment(first),
+        outcomes=_outcomes(results),
+        figures=figures,
+    )
+
+
+def _joined(before: SideFigure, one: SideFigure) -> SideFigure:
+    allowed, problem = max(before.allowed, one.allowed), before.problem or one.problem
+    return replace(before, runs=(*before.runs, *one.runs), allowed=allowed, problem=problem)
+
+
+def _configuration(results: Sequence[RunResult]) -> Mapping[str, str]:
+    """What was asked for, each value of which the runs do not agree on with all of its values."""
+    tables = [dict(_flat(result.config)) for result in results]
+    names = dict.fromkeys(name for table in tables for name in table)
+    return {name: " | ".join(dict.fromkeys(table.get(name, "-") for table in tables)) for name in names}
+
+
+def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        elif prefix or name not in _WATCHING:
+            yield prefix + name, _text(value)
+
+
+def _environment(result: RunResult) -> Mapping[str, str]:
+    """Versions and variables, and of the nodes what may explain a figure: all values where they differ."""
+    told: dict[str, dict[str, None]] = {}
+    for node in result.cluster.nodes:
+        for name, value in node.facts.items():
+            if name in _SAME_ON_NODES and value is not None:
+                told.setdefault(name, {})[_text(value)] = None
+        for name, setting in (node.known_facts.settings or {}).items():
+            told.setdefault(name, {})[setting] = None
+    nodes = {name: " | ".join(values) for name, values in told.items()}
+    return {**nodes, **result.versions, **result.variables}
+
+
+def _outcomes(results: Sequence[RunResult]) -> Mapping[str, str]:
+    verdicts = dict.fromkeys(result.conclusion.verdict for result in results)
+    found = dict.fromkeys(
+        one.rule for result in results for one in (*result.findings, *result.log_findings) if one.severity != "info"
+    )
+    return {"verdict": " | ".join(verdicts), **{f"finding {rule}": "found" for rule in found}}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return " ".join(map(_text, value)) or "-"
+    return "-" if value is None else str(value)
+
+
+def standalone_side(name: str, result: StandaloneResult) -> Side:
+    """What ranks measured under torchrun: of the machine it says no more than ranks and backend."""
+    known = {"ranks": result.world_size, "backend": result.backend}
+    return Side(
+        name=name,
+        kind="torchrun",
+        run_ids=(name,),
+        machine={key: str(value) for key, value in known.items() if value is not None},
+        environment=_facts_of_ranks(result),
+        outcomes={"status": result.status},
+        figures=dict(_figures(result.benchmarks, emulated=False)),
+    )
+
+
+def _facts_of_ranks(result: StandaloneResult) -> Mapping[str, str]:
+    told: dict[str, dict[str, None]] = {}
+    for facts in result.ranks.values():
+        for key, value in facts.items() if isinstance(facts, Mapping) else ():
+            if key in _SAME_ON_NODES or key.startswith("env."):
+                told.setdefault(key, {})[_text(value)] = None
+    return {key: " | ".join(values) for key, values in told.items()}
+
+
+def _figures(benchmarks: Sequence[BenchmarkResult], *, emulated: bool) -> Found:
+    for benchmark in benchmarks:
+        for order, point in enumerate(benchmark.points):
+            if point.samples_seconds:
+                yield _of_point(benchmark, point, order, emulated=emulated)
+        for order, one in enumerate(benchmark.workload):
+            if one.failed is None:
+                yield from _of_workload(benchmark, one, order, emulated=emulated)
+
+
+def parameters_text(benchmark: BenchmarkResult) -> str:
+    """The parameters of a benchmark as one text, whatever their order."""
+    return json.dumps(dict(benchmark.parameters), sort_keys=True)
+
+
+def _of_point(benchmark: BenchmarkResult, point: Point, order: int, *, emulated: bool) -> tuple[FigureKey, SideFigure]:
+    is_long = point.message_bytes >= LEAST_BYTES or point.seconds.median >= LONG_SECONDS
+    launches = tuple(launch if len(launch) > 1 else _cut(launch) for launch in point.launches if any(launch))
+    figure = SideFigure(
+        unit="s",
+        runs=(launches,),
+        allowed=ALLOWED if is_long and not emulated else ALLOWED_SHORT,
+        order=order,
+        problem="wrong data" if point.wrong_elements else "",
+    )
+    return _key(benchmark, point_label(point)), figure
+
+
+def _cut(launch: Launch) -> Launch:
+    return blocks_of(launch[0]) if launch else ()
+
+
+def _key(benchmark: BenchmarkResult, point: str, quantity: str = "time") -> FigureKey:
+    return FigureKey(
+        benchmark=" ".join(filter(None, (benchmark.name, benchmark.variation))),
+        parameters=parameters_text(benchmark),
+        point=point,
+        quantity=quantity,
+    )
+
+
+def _of_workload(benchmark: BenchmarkResult, one: MeasuredWorkload, order: int, *, emulated: bool) -> Found:
+    allowed = ALLOWED_SHORT if emulated else ALLOWED
+    match one:
+        case TrainingPoint():
+            found = _of_training(one, allowed)
+        case MemoryPoint():
+            found = _of_memory(one)
+        case CheckpointPoint():
+            found = _of_checkpoint(one)
+        case FiguresPoint():
+            found = _of_samples(one, allowed)
+    for quantity, figure in found:
+        yield _key(benchmark, one.label, quantity), replace(figure, order=order)
+
+
+Quantities = Iterator[tuple[str, SideFigure]]
+
+
+def _of_training(one: TrainingPoint, allowed: float) -> Quantities:
+    problem = one.wrong or ("" if one.complete else "not complete")
+    launches = tuple(blocks_of(launch) for launch in one.launches if launch)
+    yield "step", SideFigure(unit="s", runs=(launches,), is_mean=True, allowed=allowed, problem=problem)
+    if one.peak_memory_bytes:
+        yield "peak memory", counted(one.peak_memory_bytes, "bytes", "lower", allowed=ALLOWED)
+    if one.overhead:
+        yield "overhead", counted(one.overhead, "", "")
+
+
+def _of_memory(one: MemoryPoint) -> Quantities:
+    if one.complete and one.largest_batch:
+        yield "largest batch", counted(one.largest_batch, "", "higher")
+    for use in one.uses:
+        if use.peak:
+            yield f"peak memory, batch {use.batch_size}", counted(use.peak, "bytes", "lower", allowed=ALLOWED)
+
+
+def _of_checkpoint(one: CheckpointPoint) -> Quantities:
+    problem = one.wrong or ("" if one.complete else "not complete")
+    for quantity, samples in (
+        ("blocked", one.blocked_seconds),
+        ("durable", one.durable_seconds),
+        ("load", one.load_seconds),
+    ):
+        if samples:
+            runs = ((blocks_of(samples),),)
+            yield quantity, SideFigure(unit="s", runs=runs, allowed=ALLOWED_SHORT, problem=problem)
+
+
+def _of_samples(one: FiguresPoint, allowed: float) -> Quantities:
+    if one.samples_seconds:
+        runs = ((blocks_of(one.samples_seconds),),)
+        yield "time", SideFigure(unit="s", runs=runs, allowed=allowed, problem=one.wrong or "")
+    for figure in one.figures:
+        if figure.value is not None and figure.value > 0:
+            yield figure.name, counted(figure.value, figure.unit, "")
+
+
+def counted(value: float, unit: str, is_better: Any, *, allowed: float = 0.0) -> SideFigure:
+    """A figure that is known once a run, with no samples of its own."""
+    return SideFigure(unit=unit, runs=((((float(value),),),),), is_better=is_better, allowed=allowed)

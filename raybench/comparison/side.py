@@ -1,0 +1,100 @@
+"""What is compared, whatever document it comes from: the machine, the configuration, the environment, and figures."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from raybench.stats import median
+
+Launch = tuple[tuple[float, ...], ...]  # blocks of samples
+# Neighbouring samples are alike, so those without blocks of their own are cut into as many as a result has by default.
+BLOCKS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class FigureKey:
+    """What makes two figures the same: ``benchmark`` with its parameters, the point, and what of it was measured."""
+
+    benchmark: str
+    parameters: str = ""
+    point: str
+    quantity: str = "time"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideFigure:
+    """One figure of one side. ``runs[run][launch][block]`` are its samples, in ``unit``, all above 0.
+
+    ``is_better``: "lower" or "higher"; "" where more is neither good nor bad. ``is_mean``: its level is the mean of the
+    samples, as of a training step whose stalls count, and not their median. ``allowed``: by which share two launches of
+    the same thing may differ, where that cannot be seen in the samples, which is so with one launch on either side.
+    ``problem``: why it cannot be compared.
+    """
+
+    unit: str
+    runs: tuple[tuple[Launch, ...], ...]
+    is_better: Literal["lower", "higher", ""] = "lower"
+    is_mean: bool = False
+    allowed: float = 0.0
+    order: float = 0.0  # of the point within its benchmark
+    problem: str = ""
+
+    @cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """Of all runs."""
+        return tuple(launch for run in self.runs for launch in run)
+
+    @cached_property
+    def launch_levels(self) -> tuple[float, ...]:
+        """The logarithm of each launch's level."""
+        return tuple(self._level(launch) for launch in self.launches)
+
+    @cached_property
+    def run_levels(self) -> tuple[float, ...]:
+        """The logarithm of each run's level: the mean of its launches'."""
+        return tuple(math.fsum(map(self._level, run)) / len(run) for run in self.runs if run)
+
+    @cached_property
+    def block_levels(self) -> tuple[float, ...]:
+        """Of each block of the only launch."""
+        return tuple(self._of_samples(block) for block in self.launches[0] if block)
+
+    @property
+    def value(self) -> float:
+        """Its level: the geometric mean over its runs."""
+        return math.exp(math.fsum(self.run_levels) / len(self.run_levels))
+
+    def _level(self, launch: Launch) -> float:
+        return self._of_samples([sample for block in launch for sample in block])
+
+    def _of_samples(self, samples: "tuple[float, ...] | list[float]") -> float:
+        return math.log(math.fsum(samples) / len(samples) if self.is_mean else median(samples))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One of the results: one document, or several of the same, which are its runs.
+
+    ``kind`` is what they are (``run``, ``study``). ``machine``: what has to be alike; ``names``: what the nodes are
+    called, which need not. ``outcomes``: verdicts and checks by what they are of, a word each.
+    """
+
+    name: str
+    kind: str
+    run_ids: tuple[str, ...] = ()
+    started_at: str = ""
+    machine: Mapping[str, str] = field(default_factory=dict)
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    outcomes: Mapping[str, str] = field(default_factory=dict)
+    figures: Mapping[FigureKey, SideFigure] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+def blocks_of(samples: "tuple[float, ...] | list[float]") -> Launch:
+    """Samples in the order of measuring as blocks of neighbours, of which there are five where there are so many."""
+    length = max(len(samples) // BLOCKS, 1)
+    starts = range(0, len(samples), length)
+    return tuple(tuple(samples[start : start + length]) for start in starts)

@@ -1,0 +1,1 @@
+"""Several results beside each other, baselines of many runs, and the history of a folder of runs."""

@@ -1,0 +1,1 @@
+"""Results that people keep: compared, gated, tracked."""

@@ -1,0 +1,21 @@
+"""Real runs over a shaped link as sides (README.md)."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from raybench.comparison.run_side import ALLOWED
+from raybench.comparison.side import FigureKey, Side, SideFigure, blocks_of
+
+KEY = FigureKey(benchmark="all_reduce float32 sum", point="1M")
+RUNS = json.loads((Path(__file__).parent / "shaped_link.json").read_text(encoding="utf-8"))
+FULL, SLOWER = RUNS["100mbit"], RUNS["95mbit"]
+
+
+def figure(*runs: Sequence[float], allowed: float = ALLOWED, factor: float = 1.0) -> SideFigure:
+    launches = tuple((blocks_of([factor * sample for sample in run]),) for run in runs)
+    return SideFigure(unit="s", runs=launches, allowed=allowed)
+
+
+def side(*runs: Sequence[float], name: str = "runs", **options: float) -> Side:
+    return Side(name=name, kind="run", machine={"nodes": "2"}, figures={KEY: figure(*runs, **options)})

@@ -1,0 +1,134 @@
+"""A comparison as a document: what differs, which figures are matched, the gate, and what is never a pass."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from raybench.comparison.comparing import compare
+from raybench.comparison.run_side import run_side
+from raybench.comparison.side import Side
+from raybench.documents.comparison.comparison import Comparison
+from raybench.documents.run.result import RunResult
+from raybench.errors import UsageError
+from raybench.reports.formats import FORMATS
+from tests.comparison.recorded import FULL, KEY, SLOWER, side
+from tests.reports.sample import run_result
+
+
+def one_side(name: str, result: RunResult) -> Side:
+    return run_side(name, [result])
+
+
+def test_the_same_result_twice_is_no_difference() -> None:
+    result = run_result()
+    found = compare([one_side("A", result), one_side("B", result)])
+    assert (found.verdict, found.exit_code, found.differences) == ("ok", 0, ())
+    assert found.verdict_reason.startswith("no difference in ")
+    assert {one.difference for one in found.compared} == {"no difference"}
+    assert all(one.ratio == pytest.approx(1.0) for one in found.compared)
+
+
+def test_a_slower_link_is_said_to_be_slower_and_a_faster_one_faster() -> None:
+    before, after = side(*FULL[:4], name="A"), side(*SLOWER[:4], name="B")
+    slower, faster = compare([before, after]), compare([after, before])
+    assert (slower.verdict, slower.exit_code) == ("warning", 0)
+    assert "1.05" in slower.verdict_reason
+    assert "x slower [" in slower.verdict_reason
+    assert faster.verdict == "ok"
+    assert "x faster [" in faster.verdict_reason
+
+
+@pytest.mark.parametrize(
+    ("gate", "after", "verdict", "exit_code"),
+    [
+        (0.03, SLOWER, "critical", 1),
+        (0.10, SLOWER, "ok", 0),  # slower, by less than the gate, and surely so
+        (0.03, FULL[4:], "ok", 0),
+    ],
+)
+def test_the_gate_decides_by_the_interval(gate: float, after: list[list[float]], verdict: str, exit_code: int) -> None:
+    found = compare([side(*FULL[:4]), side(*after[:4])], gate=gate)
+    assert (found.verdict, found.exit_code) == (verdict, exit_code)
+
+
+def test_a_gate_within_the_interval_is_neither_passed_nor_failed() -> None:
+    noise = random.Random(5)
+    restless = [[sample * noise.uniform(0.8, 1.2) for sample in run] for run in FULL[:3]]
+    found = compare([side(*restless), side(*SLOWER[:3])], gate=0.05)
+    found_alone = compare([side(FULL[0], allowed=0.3), side(FULL[1], allowed=0.3)], gate=0.05)
+    assert found.exit_code in (1, 3)
+    assert (found_alone.verdict, found_alone.exit_code) == ("unknown", 3)
+    assert "cannot be told" in found_alone.verdict_reason
+
+
+def test_what_the_other_side_has_no_figure_of_never_passes_a_gate() -> None:
+    both, one = side(*FULL[:4], name="A"), side(*FULL[4:8], name="B")
+    more = replace(both, figures={**both.figures, replace(KEY, point="2M"): both.figures[KEY]})
+    found = compare([more, one], gate=0.05)
+    assert (found.exit_code, found.verdict_reason) == (3, "all_reduce float32 sum, 2M was not compared: B has none")
+    assert "1 figure not compared" in compare([more, one]).verdict_reason
+    assert compare([one, more], gate=0.05).exit_code == 0  # what came new is no regression
+
+
+def test_wrong_data_is_not_compared() -> None:
+    good = side(*FULL[:4])
+    wrong = replace(good, figures={KEY: replace(good.figures[KEY], problem="wrong data")})
+    assert compare([good, wrong], gate=0.05).exit_code == 3
+    assert compare([good, wrong]).figures[0].reason == "wrong data"
+
+
+@pytest.mark.parametrize("value", ["4", "unknown"])
+def test_unlike_machines_are_refused_unless_asked_for(value: str) -> None:
+    before, after = side(*FULL[:4]), replace(side(*FULL[4:8]), machine={"nodes": value})
+    with pytest.raises(UsageError, match=f"nodes 2 and {value}") as refused:
+        compare([before, after])
+    assert refused.value.exit_code == 2
+    assert "--unlike" in str(refused.value)
+    found = compare([before, after], allow_unlike=True)
+    assert [(one.about, one.name) for one in found.differences] == [("machine", "nodes")]
+
+
+def test_other_kinds_and_too_few_are_refused() -> None:
+    with pytest.raises(UsageError, match="A is a run, B is a study"):
+        compare([side(FULL[0], name="A"), replace(side(FULL[0], name="B"), kind="study")])
+    with pytest.raises(UsageError, match="two results"):
+        compare([side(FULL[0])])
+
+
+def test_a_parameter_that_changed_is_shown_and_the_figure_compared() -> None:
+    before, after = side(*FULL[:4]), side(*FULL[4:8])
+    other = replace(after, figures={replace(KEY, parameters='{"batch": 8}'): after.figures[KEY]})
+    assert [one.difference for one in compare([before, other]).figures] == ["no difference"]
+
+
+def test_two_that_only_parameters_tell_apart_are_not_taken_for_each_other() -> None:
+    before, after = side(*FULL[:4]), side(*FULL[4:8])
+    both = {replace(KEY, parameters=text): after.figures[KEY] for text in ('{"batch": 8}', '{"batch": 9}')}
+    assert {one.difference for one in compare([before, replace(after, figures=both)]).figures} == {"not compared"}
+
+
+def test_configuration_and_environment_come_before_figures() -> None:
+    result = run_result()
+    content = result.to_json()
+    content["config"] = {**content["config"], "iters": 77}
+    content["environment"]["versions"]["torch"] = "9.9"
+    content["environment"]["variables"]["NCCL_ALGO"] = "Tree"
+    changed = RunResult.of_json(json.loads(json.dumps(content)), "B")
+    found = {
+        (one.about, one.name): one.values
+        for one in compare([one_side("A", result), one_side("B", changed)]).differences
+    }
+    assert found["configuration", "iters"][1] == "77"
+    assert found["environment", "NCCL_ALGO"][1] == "Tree"
+    assert found["environment", "torch"][1].endswith("9.9")
+
+
+def test_the_document_is_read_as_it_was_written_and_shown_in_every_format() -> None:
+    found = compare([side(*FULL[:4], name="A"), side(*SLOWER[:4], name="B"), side(*FULL[4:8], name="C")], gate=0.03)
+    content = json.loads(json.dumps(found.to_json()))
+    assert content["schema"] == "raybench.comparison/1"
+    assert Comparison.of_json(content, "it") == found
+    for name, form in FORMATS.items():
+        assert "slower" in form.render(found), name

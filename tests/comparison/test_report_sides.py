@@ -1,0 +1,108 @@
+"""Studies, fabric tests, preflights and results of torchrun as sides; a folder of runs; what has no figures."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from raybench.errors import UsageError
+from raybench.services.comparing.compare import compare_results, parse_gate
+from raybench.services.comparing.sides import side_of
+
+SAMPLES = Path(__file__).parents[1] / "documents" / "samples"
+REPORTS = SAMPLES / "reports"
+RUNS = sorted(SAMPLES.glob("*.json"))
+COLLECTIVE = next(path for path in RUNS if path.stem.startswith("collective"))
+FABRIC, PREFLIGHT = REPORTS / "fabric-ad9229c.json", REPORTS / "preflight-c2e590d.json"
+STUDIES = [REPORTS / f"study-{name}-7e1ee8f.json" for name in ("network", "strategy", "scaling")]
+
+
+@pytest.mark.parametrize("path", [*RUNS, *STUDIES, FABRIC, PREFLIGHT], ids=lambda path: path.stem)
+def test_a_result_beside_itself_is_no_difference(path: Path) -> None:
+    found = compare_results([path, path])
+    assert (found.verdict, found.exit_code, found.differences) == ("ok", 0, ())
+    assert {one.difference for one in found.compared} <= {"no difference"}
+    assert found.compared or found.kind == "preflight"
+
+
+def test_a_path_that_lost_bandwidth_is_found(tmp_path: Path) -> None:
+    content = json.loads(FABRIC.read_text(encoding="utf-8"))
+    ends = next(one for one in content["pairs"] if one["value"])
+    ends["value"] *= 0.5
+    slower = tmp_path / "slower.json"
+    slower.write_text(json.dumps(content), encoding="utf-8")
+    found = compare_results([FABRIC, slower], gate="20%")
+    assert (found.verdict, found.exit_code) == ("critical", 1)
+    (worse,) = [one for one in found.figures if one.regression]
+    assert worse.point == f"{ends['source']['host']} -> {ends['destination']['host']}"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "gate", "said", "exit_code"),
+    [("warn", "5%", "critical", 1), ("warn", None, "warning", 0), ("unknown", "5%", "unknown", 3)],
+)
+def test_a_check_that_is_worse_is_found_and_one_that_is_not_seen_is_open(
+    verdict: str, gate: str | None, said: str, exit_code: int, tmp_path: Path
+) -> None:
+    content = json.loads(PREFLIGHT.read_text(encoding="utf-8"))
+    host = next(one for one in content["hosts"] if one["reached"] and one["verdict"] == "fail")
+    check = next(one for one in host["checks"] if one["verdict"] == "pass")
+    check["verdict"] = verdict
+    for name, by in (("pass", -1), (verdict, 1)):
+        content["summary"]["checks"][name] = content["summary"]["checks"].get(name, 0) + by
+    after = tmp_path / "after.json"
+    after.write_text(json.dumps(content), encoding="utf-8")
+    found = compare_results([PREFLIGHT, after], gate=gate)
+    assert (found.verdict, found.exit_code) == (said, exit_code)
+    assert f"{host['host']} {check['check']}: pass before, {verdict} now" in found.verdict_reason
+
+
+def test_a_folder_of_runs_is_one_side(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        shutil.copy(COLLECTIVE, tmp_path / name / "result.json")
+    side = side_of(tmp_path)
+    assert len(side.run_ids) == 3
+    assert {len(figure.runs) for figure in side.figures.values()} == {3}
+    found = compare_results([tmp_path, COLLECTIVE])
+    assert {one.repeated for one in found.compared} == {"runs"}
+
+
+def test_a_result_of_torchrun_is_compared(tmp_path: Path) -> None:
+    content = {
+        "world_size": 2,
+        "backend": "gloo",
+        "schema": "raybench.standalone/1",
+        "status": "complete",
+        "errors": {},
+        "ranks": {},
+        "benchmarks": json.loads(COLLECTIVE.read_text(encoding="utf-8"))["benchmarks"],
+    }
+    path = tmp_path / "points.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    found = compare_results([path, path])
+    assert (found.kind, found.verdict) == ("torchrun", "ok")
+
+
+@pytest.mark.parametrize("name", ["expected-c973227", "diagnosis-c973227", "estimate-e661440"])
+def test_what_has_no_figures_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="no figures to compare"):
+        side_of(REPORTS / f"{name}.json")
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(UsageError):
+            side_of(path)
+
+
+@pytest.mark.parametrize(("text", "share"), [("5%", 0.05), ("0.05", 0.05), (" 12.5% ", 0.125)])
+def test_a_gate_is_a_share(text: str, share: float) -> None:
+    assert parse_gate(text) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["5", "", "%", "-5%", "100%", "0", "nan", "nan%", "inf", "1e999", "five"])
+def test_what_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="such as 5%"):
+        parse_gate(text)

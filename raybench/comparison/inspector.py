@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -10,6 +11,9 @@ from raybench.comparison.run_side import ALLOWED, ALLOWED_SHORT
 from raybench.comparison.side import FigureKey, Side, SideFigure, blocks_of
 from raybench.expectations.baseline import LEAST_BYTES
 from raybench.units import format_bytes
+
+_MOST_CHARACTERS = 2**16  # of an object
+_BEGIN = re.compile(r'\{\s{0,99}"header"')
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -41,15 +45,21 @@ class Event(msgspec.Struct, frozen=True):
 
 def inspector_events(text: str) -> Iterator[Event]:
     """The objects in a text, one a line or spread over lines; whatever else is there is passed over."""
-    decoder, place = json.JSONDecoder(), text.find("{")
-    while place >= 0:
+    decoder, end = json.JSONDecoder(), 0
+    for begin in _BEGIN.finditer(text):
+        if begin.start() < end:
+            continue  # within an object
         try:
-            content, end = decoder.raw_decode(text, place)
-        except (ValueError, RecursionError):
-            content, end = None, place + 1
+            content, end = decoder.raw_decode(text[begin.start() : begin.start() + _MOST_CHARACTERS])
+        except RecursionError:
+            end = begin.start() + _MOST_CHARACTERS
+            continue
+        except ValueError:  # cut: what follows begins a line
+            end = text.find("\n", begin.start()) % (len(text) + 1)
+            continue
+        end += begin.start()
         with contextlib.suppress(msgspec.ValidationError):
             yield msgspec.convert(content, Event)
-        place = text.find("{", end)
 
 
 def inspector_side(name: str, texts: Sequence[str]) -> Side:

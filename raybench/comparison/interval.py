@@ -75,11 +75,11 @@ def _of_single_launches(before: tuple[float, float], after: tuple[float, float],
 
 def _repeats(reference: SideFigure, other: SideFigure) -> tuple[Repeated, Sequence[float], Sequence[float]]:
     """The largest thing that was repeated, with its levels on both sides."""
-    sides = reference, other
-    for repeated, before, after in (
-        ("runs", *(side.run_levels for side in sides)),
-        ("launches", *(side.launch_levels for side in sides)),
-    ):
+    started: tuple[tuple[Repeated, Sequence[float], Sequence[float]], ...] = (
+        ("runs", reference.run_levels, other.run_levels),
+        ("launches", reference.launch_levels, other.launch_levels),
+    )
+    for repeated, before, after in started:
         if len(before) + len(after) >= LEAST_REPEATS:
             return repeated, before, after
     blocks = reference.block_levels, other.block_levels

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from raybench.comparison.run_side import ALLOWED, ALLOWED_SHORT, counted
-from raybench.comparison.side import FigureKey, Side, SideFigure, blocks_of
+from raybench.comparison.side import Better, FigureKey, Side, SideFigure, blocks_of
 from raybench.documents.fabric import FabricReport, FabricTest
 from raybench.documents.preflight import PreflightHost, PreflightReport
 from raybench.documents.study.result import StudyResult
@@ -134,7 +134,15 @@ def _of_host(host: PreflightHost) -> Iterator[tuple[FigureKey, SideFigure]]:
             key = FigureKey(
                 benchmark=one.test, parameters=one.setting, point=f"{host.host} {one.name}".strip(), quantity="test"
             )
-            is_better = "lower" if one.unit in ("s", "ms", "us", "ns") else "higher" if "/s" in one.unit else ""
             problem = "wrong data" if one.wrong else ""
             runs = ((blocks_of(samples),),)
-            yield key, SideFigure(unit=one.unit, runs=runs, is_better=is_better, allowed=ALLOWED, problem=problem)
+            yield (
+                key,
+                SideFigure(unit=one.unit, runs=runs, is_better=_better(one.unit), allowed=ALLOWED, problem=problem),
+            )
+
+
+def _better(unit: str) -> Better:
+    if unit in ("s", "ms", "us", "ns"):
+        return "lower"
+    return "higher" if "/s" in unit else ""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from raybench.comparison.side import FigureKey, Launch, Side, SideFigure, blocks_of
+from raybench.comparison.side import Better, FigureKey, Launch, Side, SideFigure, blocks_of
 from raybench.documents.run.benchmark import BenchmarkResult, MeasuredWorkload
 from raybench.documents.run.checkpoint import CheckpointPoint
 from raybench.documents.run.figures import FiguresPoint
@@ -234,6 +234,6 @@ def _of_samples(one: FiguresPoint, allowed: float) -> Quantities:
             yield figure.name, counted(figure.value, figure.unit, "")
 
 
-def counted(value: float, unit: str, is_better: Any, *, allowed: float = 0.0) -> SideFigure:
+def counted(value: float, unit: str, is_better: Better, *, allowed: float = 0.0) -> SideFigure:
     """A figure that is known once a run, with no samples of its own."""
     return SideFigure(unit=unit, runs=((((float(value),),),),), is_better=is_better, allowed=allowed)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from raybench.stats import median
 
+Better = Literal["lower", "higher", ""]
 Launch = tuple[tuple[float, ...], ...]  # blocks of samples
 # Neighbouring samples are alike, so those without blocks of their own are cut into as many as a result has by default.
 BLOCKS = 5
@@ -35,7 +36,7 @@ class SideFigure:
 
     unit: str
     runs: tuple[tuple[Launch, ...], ...]
-    is_better: Literal["lower", "higher", ""] = "lower"
+    is_better: Better = "lower"
     is_mean: bool = False
     allowed: float = 0.0
     order: float = 0.0  # of the point within its benchmark

@@ -41,6 +41,7 @@ KINDS: Mapping[str, DocumentKind] = {
     "raybench.collection": DocumentKind(title="the collection", module="collection", name="CollectionReport"),
     "raybench.node_samples": DocumentKind(title="the samples", module="run.node_samples", name="NodeSamples"),
     "raybench.selftest": DocumentKind(title="the selftest", module="selftest", name="SelftestReport"),
+    "raybench.baseline": DocumentKind(title="the baseline", module="comparison.baseline", name="RunsBaseline"),
     "raybench.comparison": DocumentKind(title="the comparison", module="comparison.comparison", name="Comparison"),
     "raybench.configure": DocumentKind(title="the configuration", module="configuration", name="Configuration"),
 }

@@ -47,6 +47,7 @@ BUILDERS: dict[str, Builders] = {
     "FabricPlan": Builders(whole="figures:figures_report", terminal="fabric_plan:plan_tables"),
     "Study": Builders(whole="figures:figures_report", terminal="study_plan:plan_tables"),
     "StandaloneResult": Builders(whole="figures:figures_report"),
+    "RunsBaseline": Builders(whole="figures:figures_report"),
     "RunSummary": Builders(whole="figures:figures_report", terminal="summary:summary_tables"),
 }
 

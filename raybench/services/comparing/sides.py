@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from raybench.comparison.side import Side
+from raybench.documents.comparison.baseline import RunsBaseline
 from raybench.documents.fabric import FabricReport
 from raybench.documents.preflight import PreflightReport
 from raybench.documents.run.result import RunResult
@@ -67,11 +68,14 @@ def _text(path: Path) -> str:
 
 def side_of_document(name: str, document: Any) -> Side:
     """The side of one document. Raises UsageError for a kind that has no figures to compare."""
+    from raybench.comparison.baseline_side import baseline_side
     from raybench.comparison.report_sides import fabric_side, preflight_side, study_side
     from raybench.comparison.run_side import run_side, standalone_side
 
     if isinstance(document, RunResult):
         return run_side(name, [document])
+    if isinstance(document, RunsBaseline):
+        return baseline_side(name, document)
     if isinstance(document, StandaloneResult):
         return standalone_side(name, document)
     if isinstance(document, StudyResult):

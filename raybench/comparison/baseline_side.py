@@ -1,0 +1,69 @@
+"""A side as a baseline that is kept, and back. Pure."""
+
+import math
+
+from raybench.comparison.side import FigureKey, Side, SideFigure
+from raybench.documents.comparison.baseline import BaselineFigure, RunsBaseline
+from raybench.errors import UsageError
+
+LEAST_RUNS = 3  # with the run that is checked, their spread has two degrees of freedom
+
+
+def baseline_of_runs(side: Side) -> RunsBaseline:
+    """The figures that all of its runs have. Raises UsageError for too few runs, and where they have none in common."""
+    count = len(side.run_ids)
+    if count < LEAST_RUNS:
+        raise UsageError(
+            f"a baseline rests on the spread between runs: name {LEAST_RUNS} or more of the same configuration, "
+            f"or a folder of them; {side.name} has {count}"
+        )
+    figures = tuple(_kept(key, one) for key, one in side.figures.items() if len(one.runs) == count and not one.problem)
+    if not figures:
+        raise UsageError(f"the runs of {side.name} have no figure that all of them measured; were they the same?")
+    return RunsBaseline(
+        kind=side.kind,
+        run_ids=side.run_ids,
+        started_at=side.started_at,
+        machine=side.machine,
+        configuration=side.configuration,
+        environment=side.environment,
+        figures=figures,
+    )
+
+
+def _kept(key: FigureKey, one: SideFigure) -> BaselineFigure:
+    levels = iter(one.launch_levels)
+    return BaselineFigure(
+        benchmark=key.benchmark,
+        parameters=key.parameters,
+        point=key.point,
+        quantity=key.quantity,
+        unit=one.unit,
+        is_better=one.is_better,
+        is_mean=one.is_mean,
+        allowed=one.allowed,
+        order=one.order,
+        levels=tuple(tuple(math.exp(next(levels)) for _ in run) for run in one.runs),
+    )
+
+
+def baseline_side(name: str, kept: RunsBaseline) -> Side:
+    """The baseline as a side: a launch has one sample, its level."""
+    return Side(
+        name=name,
+        kind=kept.kind,
+        run_ids=kept.run_ids,
+        started_at=kept.started_at,
+        machine=kept.machine,
+        configuration=kept.configuration,
+        environment=kept.environment,
+        figures=dict(map(_figure, kept.figures)),
+    )
+
+
+def _figure(one: BaselineFigure) -> tuple[FigureKey, SideFigure]:
+    key = FigureKey(benchmark=one.benchmark, parameters=one.parameters, point=one.point, quantity=one.quantity)
+    runs = tuple(tuple(((level,),) for level in launches) for launches in one.levels)
+    return key, SideFigure(
+        unit=one.unit, runs=runs, is_better=one.is_better, is_mean=one.is_mean, allowed=one.allowed, order=one.order
+    )

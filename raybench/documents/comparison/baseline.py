@@ -1,0 +1,48 @@
+"""Several runs of one healthy configuration, kept to compare later ones with: ``raybench baseline create``.
+
+Schema ``raybench.baseline/1``: keys are added, never renamed or removed.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta, field
+
+from raybench.documents.part import FieldwiseDocument, FieldwisePart
+
+Level = Annotated[float, Meta(gt=0, lt=1e30)]
+
+
+class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
+    """One figure: ``levels[run][launch]`` in ``unit``, each the median of a launch's samples, or their mean.
+
+    The other fields are those of a comparison's figure.
+    """
+
+    benchmark: str
+    parameters: str
+    point: str
+    quantity: str
+    unit: str
+    is_better: Literal["lower", "higher", ""]
+    is_mean: bool
+    allowed: Annotated[float, Meta(ge=0, lt=1e3)]
+    order: float
+    levels: tuple[tuple[Level, ...], ...]
+
+    def contradiction(self) -> str | None:
+        """Whether each of its runs has a figure."""
+        return None if self.levels and all(self.levels) else "a figure without a run, or of a run without a launch"
+
+
+class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):
+    """What a healthy configuration reaches, run by run."""
+
+    kind: str
+    run_ids: tuple[str, ...]
+    started_at: str
+    machine: Mapping[str, str] = field(default_factory=dict)
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    figures: tuple[BaselineFigure, ...] = ()
+    SCHEMA: ClassVar[str] = "raybench.baseline/1"

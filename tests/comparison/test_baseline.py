@@ -1,0 +1,92 @@
+"""A baseline of several runs: made of healthy ones of one machine, and what a later run is beside it."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from raybench.cli.comparing.baseline import command
+from raybench.documents.comparison.baseline import RunsBaseline
+from raybench.documents.loading import load_document
+from raybench.errors import UsageError
+from raybench.reports.formats import FORMATS
+from raybench.services.comparing.baseline import check_baseline, create_baseline
+from tests.comparison.test_report_sides import COLLECTIVE
+
+FACTORS = (1.0, 1.004, 0.997, 1.002, 0.999)  # of runs of one machine: under 1 % apart
+
+
+def run_of(folder: Path, factor: float, **changes: object) -> Path:
+    """A recorded run, whose times are a factor apart from what they were, with a little noise of their own."""
+    noise = random.Random(factor)
+    content = json.loads(COLLECTIVE.read_text(encoding="utf-8"))
+    for benchmark in content["benchmarks"]:
+        for point in benchmark["points"]:
+            point["samples_seconds"] = [one * factor * noise.uniform(0.999, 1.001) for one in point["samples_seconds"]]
+            point["ci95_seconds"] = None
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps({**content, **changes}), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def healthy(tmp_path: Path) -> Path:
+    """A folder of five runs."""
+    for number, factor in enumerate(FACTORS):
+        run_of(tmp_path / "week" / f"run-{number}", factor)
+    return tmp_path / "week"
+
+
+def called(*arguments: Path | str) -> Result:
+    return CliRunner().invoke(command, [str(one) for one in arguments])
+
+
+def test_a_later_run_is_checked_by_the_spread_between_the_runs(healthy: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "healthy.json"
+    assert called("create", healthy, "-o", kept).exit_code == 0
+    assert isinstance(load_document(kept), RunsBaseline)
+    same, slower = run_of(tmp_path / "same", 1.001), run_of(tmp_path / "slower", 1.12)
+    passed = check_baseline(kept, same, gate="5%")
+    assert (passed.verdict, passed.exit_code) == ("ok", 0)
+    assert {one.repeated for one in passed.compared} == {"runs"}
+    assert {one.counts for one in passed.compared} == {(5, 1)}
+    assert called("check", kept, slower).exit_code == 1
+    assert called("check", kept, slower, "--gate", "30%").exit_code == 0
+
+
+def test_a_baseline_is_read_as_it_was_written_and_shown_in_every_format(healthy: Path) -> None:
+    made = create_baseline([healthy])
+    assert RunsBaseline.of_json(json.loads(json.dumps(made.to_json())), "it") == made
+    assert all(len(FORMATS[name].render(made)) > 40 for name in FORMATS)
+
+
+def test_too_few_runs_are_no_baseline(healthy: Path) -> None:
+    with pytest.raises(UsageError, match="3 or more"):
+        create_baseline([healthy / "run-0", healthy / "run-1"])
+
+
+@pytest.mark.parametrize("verdict", ["critical", "incomplete"])
+def test_a_run_that_was_not_healthy_is_not_taken(verdict: str, healthy: Path, tmp_path: Path) -> None:
+    bad = run_of(tmp_path / "bad", 1.0, verdict=verdict, verdict_reason="it")
+    with pytest.raises(UsageError, match=f"bad is {verdict}"):
+        create_baseline([healthy, bad])
+
+
+def test_what_is_no_baseline_or_is_damaged_is_said_to_be(healthy: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the baseline"):
+        check_baseline(healthy / "run-0" / "result.json", healthy / "run-1", gate="5%")
+    content = create_baseline([healthy]).to_json()
+    content["figures"][0]["levels"] = [[]]
+    damaged = tmp_path / "damaged.json"
+    damaged.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(UsageError, match="without a launch"):
+        check_baseline(damaged, healthy, gate="5%")
+
+
+def test_unlike_machines_are_not_mixed(healthy: Path, tmp_path: Path) -> None:
+    cluster = json.loads(COLLECTIVE.read_text(encoding="utf-8"))["cluster"]
+    other = run_of(tmp_path / "other", 1.0, cluster=cluster | {"backend": "nccl"})
+    with pytest.raises(UsageError, match="unlike machines"):
+        create_baseline([healthy, other])

@@ -47,7 +47,7 @@ Found = Iterator[tuple[FigureKey, SideFigure]]
 
 
 def run_side(name: str, results: Sequence[RunResult]) -> Side:
-    """The runs of one side, at least one, the first of which speaks for machine and configuration."""
+    """The runs of one side, at least one; where they do not agree on something, it has all of their values."""
     first = results[0]
     figures: dict[FigureKey, SideFigure] = {}
     for result in results:
@@ -58,9 +58,9 @@ def run_side(name: str, results: Sequence[RunResult]) -> Side:
         kind="run",
         run_ids=tuple(result.run_id for result in results),
         started_at=first.started_at,
-        machine={key: _text(value) for key, value in shape_of(first.cluster).items()},
-        configuration=_configuration(results),
-        environment=_environment(first),
+        machine=_agreed([{key: _text(value) for key, value in shape_of(one.cluster).items()} for one in results]),
+        configuration=_agreed([dict(_flat(one.config)) for one in results]),
+        environment=_agreed([_environment(one) for one in results]),
         outcomes=_outcomes(results),
         figures=figures,
     )
@@ -71,9 +71,8 @@ def _joined(before: SideFigure, one: SideFigure) -> SideFigure:
     return replace(before, runs=(*before.runs, *one.runs), allowed=allowed, problem=problem)
 
 
-def _configuration(results: Sequence[RunResult]) -> Mapping[str, str]:
-    """What was asked for, each value of which the runs do not agree on with all of its values."""
-    tables = [dict(_flat(result.config)) for result in results]
+def _agreed(tables: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
+    """What the runs say of themselves, each value on which they do not agree with all of its values."""
     names = dict.fromkeys(name for table in tables for name in table)
     return {name: " | ".join(dict.fromkeys(table.get(name, "-") for table in tables)) for name in names}
 

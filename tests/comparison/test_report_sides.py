@@ -69,6 +69,16 @@ def test_a_folder_of_runs_is_one_side(tmp_path: Path) -> None:
     assert {one.repeated for one in found.compared} == {"runs"}
 
 
+def test_a_folder_of_runs_of_unlike_machines_is_not_taken_for_one(tmp_path: Path) -> None:
+    content = json.loads(COLLECTIVE.read_text(encoding="utf-8"))
+    for name, backend in (("a", content["cluster"]["backend"]), ("b", "other")):
+        (tmp_path / name).mkdir()
+        changed = content | {"cluster": content["cluster"] | {"backend": backend}}
+        (tmp_path / name / "result.json").write_text(json.dumps(changed), encoding="utf-8")
+    with pytest.raises(UsageError, match="unlike machines: backend"):
+        compare_results([COLLECTIVE, tmp_path])
+
+
 def test_a_result_of_torchrun_is_compared(tmp_path: Path) -> None:
     content = {
         "world_size": 2,

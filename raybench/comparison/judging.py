@@ -7,6 +7,8 @@ from raybench.comparison.interval import RatioInterval
 from raybench.documents.comparison.comparison import ComparedFigure, Difference
 from raybench.verdicts import SEVERITY, Conclusion
 
+_MOST_UNSEEN = 0.5  # of the figure that is known best: NVLink, a NIC of two, half of the nodes hide behind more
+_MORE = "measure more: --repeats 5, or several runs"
 _BAD = ("warn", "error", "fail")
 
 
@@ -92,9 +94,7 @@ def _by_gate(
     if unclear:
         worst = max(unclear, key=lambda one: (one.times_worse or (0.0, 0.0, 0.0))[2])
         text = f"whether {said(worst, sides)} is a regression of {gate:.0%} cannot be told"
-        return Conclusion(
-            verdict="unknown", reason=f"{text}{_more(unclear)}; measure more: --repeats 5, or several runs"
-        )
+        return Conclusion(verdict="unknown", reason=f"{text}{_more(unclear)}; {_MORE}")
     if lost:
         return Conclusion(verdict="unknown", reason=f"{lost[0].label} was not compared: {lost[0].reason}{_more(lost)}")
     return Conclusion(verdict="ok", reason=f"no regression of {gate:.0%} in {_count(compared)}")
@@ -110,10 +110,10 @@ def _by_difference(compared: Sequence[ComparedFigure], sides: Sequence[str]) -> 
     widths = sorted(one.half_width for one in compared)
     least, most = (f"{width:.1%}" if width < 1 else f"{1 + width:.1f}x" for width in (widths[0], widths[-1]))
     unseen = most if least == most else f"{least} to {most}"
-    return Conclusion(
-        verdict="ok",
-        reason=f"no difference in {_count(compared)}; less than {unseen} would not be seen",
-    )
+    reason = f"no difference in {_count(compared)}; less than {unseen} would not be seen"
+    if widths[0] > _MOST_UNSEEN:  # such figures are no evidence that anything is the same
+        return Conclusion(verdict="unknown", reason=f"{reason}; {_MORE}")
+    return Conclusion(verdict="ok", reason=reason)
 
 
 def _first(figures: Sequence[ComparedFigure], sides: Sequence[str]) -> str:

@@ -132,3 +132,11 @@ def test_the_document_is_read_as_it_was_written_and_shown_in_every_format() -> N
     assert Comparison.of_json(content, "it") == found
     for name, form in FORMATS.items():
         assert "slower" in form.render(found), name
+
+
+def test_figures_that_could_hide_anything_are_no_evidence_of_no_difference() -> None:
+    noise = random.Random(6)
+    wild = [[noise.lognormvariate(0, 1.5) for _ in range(40)] for _ in range(2)]
+    found = compare([side(wild[0], allowed=0.3), side(wild[1], allowed=0.3)])
+    assert (found.verdict, found.exit_code) == ("unknown", 3)
+    assert found.verdict_reason.startswith("no difference in 1 figure; less than ")

@@ -21,7 +21,9 @@ STUDIES = [REPORTS / f"study-{name}-7e1ee8f.json" for name in ("network", "strat
 @pytest.mark.parametrize("path", [*RUNS, *STUDIES, FABRIC, PREFLIGHT], ids=lambda path: path.stem)
 def test_a_result_beside_itself_is_no_difference(path: Path) -> None:
     found = compare_results([path, path])
-    assert (found.verdict, found.exit_code, found.differences) == ("ok", 0, ())
+    wide = path == COLLECTIVE  # few samples, on emulated nodes: nothing is known that well
+    assert (found.verdict, found.exit_code, found.differences) == (("unknown", 3) if wide else ("ok", 0)) + ((),)
+    assert found.kind == "preflight" or found.verdict_reason.startswith("no difference in ")
     assert {one.difference for one in found.compared} <= {"no difference"}
     assert found.compared or found.kind == "preflight"
 
@@ -92,7 +94,7 @@ def test_a_result_of_torchrun_is_compared(tmp_path: Path) -> None:
     path = tmp_path / "points.json"
     path.write_text(json.dumps(content), encoding="utf-8")
     found = compare_results([path, path])
-    assert (found.kind, found.verdict) == ("torchrun", "ok")
+    assert (found.kind, {one.difference for one in found.compared}) == ("torchrun", {"no difference"})
 
 
 @pytest.mark.parametrize("name", ["expected-c973227", "diagnosis-c973227", "estimate-e661440"])

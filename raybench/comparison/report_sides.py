@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from raybench.comparison.run_side import ALLOWED, ALLOWED_SHORT, counted
+from raybench.comparison.run_side import ALLOWED, ALLOWED_EMULATED, counted
 from raybench.comparison.side import Better, FigureKey, Side, SideFigure, blocks_of
 from raybench.documents.fabric import FabricReport, FabricTest
 from raybench.documents.preflight import PreflightHost, PreflightReport
@@ -58,7 +58,7 @@ def _of_trial(study: StudyResult, trial: TrialResult, one: Measured) -> Iterator
 
 def _of_trials(key: FigureKey, found: list[tuple[TrialResult, float]], *, emulated: bool) -> SideFigure:
     unit = "bytes" if key.quantity == "peak memory" else "s"
-    allowed = ALLOWED_SHORT if emulated and unit == "s" else ALLOWED
+    allowed = ALLOWED_EMULATED if emulated and unit == "s" else ALLOWED
     return SideFigure(unit=unit, runs=tuple((((value,),),) for _, value in found), allowed=allowed)
 
 

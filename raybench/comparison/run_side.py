@@ -2,7 +2,8 @@
 
 ``ALLOWED``: by which share two launches of the same thing may differ, where only one of them was measured. Published
 repeats on one machine type differ by 0.3 to 3 % at large messages; smaller ones by tens of percent from launch to
-launch (measured with gloo up to 4 MiB), and so does everything on emulated nodes, which share one machine.
+launch (measured with gloo up to 4 MiB). Emulated nodes share one machine with whatever else runs there: twelve runs of
+the same all_reduce took from 0.7 to 14.5 ms, neighbours in time up to three times as long as each other.
 """
 
 import json
@@ -24,6 +25,7 @@ from raybench.stability import point_label
 
 ALLOWED = 0.03
 ALLOWED_SHORT = 0.30
+ALLOWED_EMULATED = 2.0
 LONG_SECONDS = 0.05  # an operation that takes so long waits for a link, not for a process to be woken
 _WATCHING = frozenset(
     {"output_dir", "timeout", "address", "master_port", "log_limit", "keep_warm", "baseline", "agent", "isolate"}
@@ -156,7 +158,7 @@ def _of_point(benchmark: BenchmarkResult, point: Point, order: int, *, emulated:
     figure = SideFigure(
         unit="s",
         runs=(launches,),
-        allowed=ALLOWED if is_long and not emulated else ALLOWED_SHORT,
+        allowed=ALLOWED_EMULATED if emulated else ALLOWED if is_long else ALLOWED_SHORT,
         order=order,
         problem="wrong data" if point.wrong_elements else "",
     )
@@ -177,7 +179,7 @@ def _key(benchmark: BenchmarkResult, point: str, quantity: str = "time") -> Figu
 
 
 def _of_workload(benchmark: BenchmarkResult, one: MeasuredWorkload, order: int, *, emulated: bool) -> Found:
-    allowed = ALLOWED_SHORT if emulated else ALLOWED
+    allowed = ALLOWED_EMULATED if emulated else ALLOWED
     match one:
         case TrainingPoint():
             found = _of_training(one, allowed)

@@ -199,8 +199,12 @@ class JobFacts:
         return None
 
     def _is_linked_by_network(self, one: Communicator) -> bool:
-        """Whether ranks reach each other over the network, where no line counts nodes and nothing switches P2P off."""
-        if one.nodes is not None or self.variables.keys() & {"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE"}:
+        """Whether ranks reach each other over the network, where no line counts nodes and nothing switches P2P off.
+
+        With shared memory switched off too, the network is all that is left to ranks of one machine.
+        """
+        direct = self.variables.keys() & {"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL"}
+        if one.nodes is not None or bool(direct) != ("NCCL_SHM_DISABLE" in self.variables):
             return False
         processes = {member.process for member in one.members.values()}
         return processes <= self._with_interface and not processes.isdisjoint(self._over_network)

@@ -38,6 +38,19 @@ PATTERNS = (
         samples=("Invalid value 4G8 for NCCL_BUFFSIZE, using default 4194304.",),
     ),
     Pattern(
+        kind="variable-invalid",
+        literal="Invalid NCCL_",
+        expression=(
+            r"Invalid (?P<name>NCCL_\w+) (?P<value>-?\d+) \((?P<limit>must be a multiple of \d+|(?:maximum|minimum)(?: "
+            r"allowed)? \d+)\)"
+        ),
+        samples=(
+            "Invalid NCCL_NTHREADS 100 (must be a multiple of 32)",
+            "Invalid NCCL_LL128_NTHREADS 4096 (maximum 640).",
+            "Invalid NCCL_NTHREADS 32 (minimum 64).",
+        ),
+    ),
+    Pattern(
         kind="algorithm-unavailable",
         literal="lgorithm/protocol available",
         expression=r"[Nn]o algorithm/protocol available(?: for (?:function )?(?P<function>\w+))?",

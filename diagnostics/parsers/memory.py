@@ -76,6 +76,18 @@ PATTERNS = (
         expression=r"[Ff]ailed to open (?P<call>CUDA|HIP) IPC handle ?: ?(?P<reason>.*)",
         samples=("failed to open CUDA IPC handle : 201 invalid device context",),
     ),
+    Pattern(  # what CUDA says where NCCL maps memory of another process: 217, 205
+        kind="ipc-failed",
+        literal="failure",
+        expression=(
+            r"(?:Cuda|HIP|CUDA) failure:? (?:\d+ )?'(?P<reason>peer access is not supported between these two devices"
+            r"|mapping of buffer object failed)'"
+        ),
+        samples=(
+            "Cuda failure 'peer access is not supported between these two devices'",
+            "Cuda failure 205 'mapping of buffer object failed'",
+        ),
+    ),
     Pattern(
         kind="ipc-failed",
         literal="failed to peer with device",

@@ -37,6 +37,12 @@ PATTERNS = (
         samples=("no device found matching eth9, verify NCCL_OOB_NET_IFNAME",),
     ),
     Pattern(
+        kind="no-interface",
+        literal="getifaddrs",
+        expression=r"(?P<what>Call to getifaddrs failed ?: .*)",
+        samples=("Call to getifaddrs failed: Permission denied",),
+    ),
+    Pattern(
         kind="connect-retry",
         literal="retrying",
         expression=(
@@ -165,6 +171,12 @@ PATTERNS = (
             "Bootstrap Root : mismatch in rank count from procs 16 : 8",
             "Bootstrap Root : rank 0 of 2 ranks has already checked in",
         ),
+    ),
+    Pattern(
+        kind="rank-count-mismatch",
+        literal="nvalid rank",
+        expression=r"Invalid rank requested ?: (?P<rank>-?\d+)/(?P<nranks>-?\d+)",
+        samples=("Invalid rank requested : 5/2",),
     ),
     Pattern(
         kind="files-exhausted",

@@ -30,7 +30,19 @@ def tcp_by_choice(facts: JobFacts) -> Event | None:
         if any(value.lower() == wanted for value in values):
             return facts.variable_event(name)
     requested = facts.first("network-requested")
-    return requested if requested and requested.fields["name"].strip().lower() == "socket" else None
+    asked = requested if requested and requested.fields["name"].strip().lower() == "socket" else None
+    return asked or _passed_over(facts)
+
+
+def _passed_over(facts: JobFacts) -> Event | None:
+    """Sockets that a process takes although NCCL started its verbs NICs.
+
+    NCCL takes the first network that starts, and passes over one only where another is asked for by name (NCCL_NET,
+    netName), which most releases do not print.
+    """
+    able = {event.origin.process for event in facts.of("ib-devices") if read_any(event)} - {None}
+    chosen = (event for event in facts.of("network-assigned", "network") if event.origin.process in able)
+    return next((event for event in chosen if event.fields["name"].strip().lower() == "socket"), None)
 
 
 def never_tried(facts: JobFacts) -> Event | None:

@@ -1,7 +1,8 @@
 """Processes that do not belong together met.
 
 Symptom: ``Bootstrap Root : mismatch in rank count from procs 16 : 8``, ``rank 0 of 2 ranks has already checked in``,
-``wrong magic``, an unexpected address family, ``Message truncated : received 1024 bytes instead of 256``.
+``Invalid rank requested : 5/2``, ``wrong magic``, an unexpected address family, ``Message truncated : received 1024
+bytes instead of 256``.
 
 Why: two launches share one address or id, the world sizes differ, a port scanner called, or the peers' NCCL versions
 differ.

@@ -5,7 +5,8 @@ Symptom: nNodes is higher than the number of machines; channels between GPUs of 
 Why: NCCL tells machines apart by host name and boot id. Containers with their own host names, or NCCL_HOSTID, make
 one machine look like several; NVLink and shared memory are then ruled out.
 
-Not when: the ranks do run on different machines, which may have one name: the rule compares addresses, device numbers
+Not when: NCCL_P2P_DISABLE and NCCL_SHM_DISABLE leave nothing but the network (NCCL then counts each rank as a node);
+the ranks do run on different machines, which may have one name: the rule compares addresses, device numbers
 and buses, and says "possible" where that is all there is.
 
 Source: NCCL's getHostHash; user guide, NCCL_HOSTID.
@@ -24,6 +25,8 @@ _POD = r"^(.*?)[-.]?\d+$"
 def check(facts: JobFacts) -> Outcome:
     """Found where NCCL counts more nodes than hosts, or where pods seem to share one machine."""
     if (split := facts.split_machine) is not None:
+        if _nothing_but_network(facts):
+            return CLEAR
         return found(_more_nodes_than_hosts(facts, split, _lines(split)))
     for communicator in facts.communicators:
         if communicator.nodes is None or len(communicator.members) < communicator.nranks or communicator.nodes < 2:
@@ -35,6 +38,13 @@ def check(facts: JobFacts) -> Outcome:
         if _look_like_one_machine(members) and _over_tcp(facts):
             return found(_pods(facts, communicator, lines))
     return CLEAR
+
+
+def _nothing_but_network(facts: JobFacts) -> bool:
+    """Whether variables leave ranks of one machine no other way to each other, whatever they take each other for."""
+    direct = facts.variables.get("NCCL_P2P_LEVEL", {}).keys() & {"LOC", "0"}
+    off = direct or "1" in facts.variables.get("NCCL_P2P_DISABLE", ())
+    return bool(off) and "1" in facts.variables.get("NCCL_SHM_DISABLE", ())
 
 
 def _lines(communicator: Communicator) -> list[Event]:

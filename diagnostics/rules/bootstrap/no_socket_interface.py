@@ -10,6 +10,7 @@ Not when: an interface was found.
 Source: NCCL's socket.cc; user guide, NCCL_SOCKET_IFNAME.
 """
 
+from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
@@ -28,15 +29,17 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical",
             summary="No network interface fits" + (f" NCCL_SOCKET_IFNAME={value}" if value else ""),
             explanation="Every rank needs one IP interface to meet the others, whatever carries the data. "
-            + (
-                "The name in the variable does not exist on this host."
-                if value
-                else "None is up with a usable address."
-            ),
+            + _why(events, value),
             hosts={event.origin.host for event in events if event.origin.host},
             occurrences=facts.count("no-interface"),
         )
     )
+
+
+def _why(events: list[Event], value: str | None) -> str:
+    if all("getifaddrs" in event.fields.get("what", "") for event in events):
+        return "The system does not let this process list its interfaces: a container or security module forbids it."
+    return "The name in the variable does not exist on this host." if value else "None is up with a usable address."
 
 
 RULE = Rule(

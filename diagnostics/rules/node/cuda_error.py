@@ -16,7 +16,7 @@ Source: CUDA runtime API, error handling.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, stopped_at
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, stopped_at, warned
 from diagnostics.rules.node.gpu_out_of_memory import says_memory
 from diagnostics.rules.node.nvls_failed import failures_of_multicast
 
@@ -74,12 +74,14 @@ _SAYS_MORE = (
 def check(facts: JobFacts) -> Outcome:
     """Found where a CUDA failure other than memory was warned about."""
     multicast = failures_of_multicast(facts)
+    shared = {(event.origin.file, event.origin.line) for event in warned(facts, "ipc-failed")}
     events = [event for event in facts.of("cuda-failure") if _counts(event) and event not in multicast]
     events += [
         event for event in facts.of("watchdog-exception") if "CUDA error" in event.text or "HIP error" in event.text
     ]
     events += stopped_at(facts, "library-missing", "cuda-refused", "driver-too-old")
     events += [event for event in facts.of("device-error") if not says_memory(event) and not _went_on(event, facts)]
+    events = [event for event in events if (event.origin.file, event.origin.line) not in shared]
     if not events:
         return _by_result(facts)
     events.sort(key=lambda event: (not _is_of_hardware(event), event.origin.sequence))

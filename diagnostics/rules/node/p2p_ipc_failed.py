@@ -1,7 +1,8 @@
 """GPU memory cannot be shared between processes.
 
 Symptom: ``failed to open CUDA IPC handle``, ``cudaIpcGetMemHandle failed``, ``cuMemImportFromShareableHandle
-failed``, the same of HIP; ``UDS: Sending data over socket ... failed``.
+failed``, the same of HIP; ``UDS: Sending data over socket ... failed``; ``Cuda failure 'peer access is not supported
+between these two devices'`` in a warning of NCCL.
 
 Why: the ranks run in containers without a common IPC or process namespace, or the allocation cannot be exported.
 

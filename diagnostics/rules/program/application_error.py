@@ -18,7 +18,8 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.judging.timeline import stamp_of
 from diagnostics.parsers.base import compiled
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.bootstrap.connecting import is_gone, unanswered
 from diagnostics.rules.program.run_failed import is_of_framework
 from diagnostics.rules.program.tracebacks import IGNORED_LINES, TAIL_LINES, ends_its_file, is_behind
 
@@ -62,7 +63,8 @@ def check(facts: JobFacts) -> Outcome:
     if not errors:
         return CLEAR
     first = errors[0]
-    consequences = facts.of(*_CONSEQUENCES)
+    refused = [event for event in [*warned(facts, "connect-failed"), *unanswered(facts)] if is_gone(event, facts)]
+    consequences = facts.of(*_CONSEQUENCES) + refused
     corroborated = any(_follows(event, first) for event in consequences)
     if not corroborated:
         errors = [event for event in errors if ends_its_file(event, facts)]

@@ -45,7 +45,10 @@ def check(facts: JobFacts) -> Outcome:
         findings.append(_conclude(facts, refused, "critical", summary))
     if invalid := facts.of("variable-invalid"):
         fields = invalid[0].fields
-        summary = f"{fields['name']}={fields['value']} is not understood; the default {fields['default']} is used"
+        taken = f"the default {fields['default']}" if "default" in fields else "another value"
+        why = fields.get("limit", "")
+        said = f"not what NCCL takes ({why})" if why else "not understood"
+        summary = f"{fields['name']}={fields['value']} is {said}; {taken} is used"
         findings.append(_conclude(facts, invalid, "warning", summary))
     seen: set[str] = set()
     for event in facts.of("variable", "shell-variable"):

@@ -10,6 +10,7 @@ Not when: a device was found, or none can be opened.
 Source: NCCL user guide, NCCL_IB_HCA.
 """
 
+from diagnostics import transport
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
@@ -38,6 +39,7 @@ def check(facts: JobFacts) -> Outcome:
                 "The filter names prefixes of NICs; no active NIC of this node fits it, so TCP is what remains."
             ),
             occurrences=len(hit),
+            blocks=transport.job_network(facts) == "mixed",  # others have a NIC that fits, and the two do not talk
         )
     )
 

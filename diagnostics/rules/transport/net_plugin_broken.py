@@ -30,6 +30,7 @@ _FAILURE = r"(?i)couldn't|could not|fail|unable|error|RC: -"
 # what aws-ofi-nccl warns of on instances without EFA, and of its tuner and settings
 _HARMLESS = r"(?i)only efa provider is supported|tuner|cuda flush enabled|set to invalid value|ll128"
 _NONE_YET = ("unknown", "none")
+_VERBS = frozenset({"ib", "roce"})
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -68,7 +69,7 @@ def _load(facts: JobFacts, events: Sequence[Event]) -> Finding:
     return conclude(
         facts,
         [*events[:2], *absent[:1]],
-        severity="critical" if absent else _severity_by_successor(facts, unneeded=facts.multi_node is False),
+        severity="critical" if absent else _severity_by_successor(facts, events, unneeded=facts.multi_node is False),
         summary=f"A network plugin is present but does not load: {_reason(events)}",
         explanation=f"The text names what the plugin misses. {stops if absent else _successor(facts)}",
         occurrences=len(events),
@@ -85,7 +86,8 @@ def _open(facts: JobFacts, events: Sequence[Event]) -> Finding:
     went_on = all(facts.survived(event) for event in events)
     severity: Severity = "warning" if went_on else "critical"
     if network not in (*_NONE_YET, "plugin:aws-ofi-nccl"):
-        severity = _severity_by_successor(facts, unneeded=facts.multi_node is False or network in ("ib", "roce"))
+        unneeded = facts.multi_node is False or network in ("ib", "roce")
+        severity = _severity_by_successor(facts, events, unneeded=unneeded)
     after = "" if went_on else "What the plugin in use cannot open, no other takes over."
     return conclude(
         facts,
@@ -129,12 +131,23 @@ def _registration(facts: JobFacts, events: list[Event]) -> Finding:
     )
 
 
-def _severity_by_successor(facts: JobFacts, *, unneeded: bool) -> Severity:
-    """How bad it is that a plugin is out of the choice: nothing where none is needed, the network where TCP follows."""
+def _severity_by_successor(facts: JobFacts, events: Sequence[Event], *, unneeded: bool) -> Severity:
+    """How bad it is that a plugin is out of the choice: nothing where none is needed, the network where TCP follows.
+
+    Where ranks have several networks, those of the processes whose plugin it is count.
+    """
     if unneeded:
         return "info"
-    works = transport.job_network(facts) in ("ib", "roce")
+    works = {transport.job_network(facts)} <= _VERBS or _networks_of(events, facts) <= _VERBS
     return "warning" if works or facts.multi_node is None else "critical"
+
+
+def _networks_of(events: Sequence[Event], facts: JobFacts) -> set[str]:
+    """What the processes that print these lines chose at last; "unknown" where one does not say."""
+    layer = transport.link_layer(facts)
+    spoke = [facts.processes.get(event.origin.process) if event.origin.process else None for event in events]
+    chosen = [list(process.networks)[-1:] if process is not None else [] for process in spoke]
+    return {transport.network_class(names[0], layer) if names else "unknown" for names in chosen}
 
 
 def _successor(facts: JobFacts) -> str:

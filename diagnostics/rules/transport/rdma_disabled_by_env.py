@@ -33,11 +33,7 @@ def check(facts: JobFacts) -> Outcome:
     ] or [line for line in transport.platform_signs(facts) if line is not event]
     typed = event.kind == "shell-variable"
     name = event.fields["name"]
-    setting = (
-        f"{name}={event.fields['value']}"
-        if "value" in event.fields
-        else f"network {name} in the program's configuration"
-    )
+    setting = f"{name}={event.fields['value']}" if "value" in event.fields else _of_configuration(event)
     return found(
         conclude(
             facts,
@@ -50,6 +46,12 @@ def check(facts: JobFacts) -> Outcome:
             ),
         )
     )
+
+
+def _of_configuration(event: Event) -> str:
+    if event.kind != "network-requested":  # with either of them; no line of NCCL's says which
+        return "NCCL_NET or the program asks for Socket by name, past the NICs that are there"
+    return f"network {event.fields['name']} in the program's configuration"
 
 
 def _untried(facts: JobFacts, event: Event) -> Finding:

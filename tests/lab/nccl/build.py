@@ -137,6 +137,9 @@ def _build_emulation(plan: Build) -> None:
     library(out / "libnvidia-ml.so.1", "nvml.c")
     runtime = (f"-I{plan.cuda}", "-Wno-unused-parameter", out / "libcuda.so.1")
     library(out / "libcudart-emulated.so", "runtime.c", *runtime)
+    library(out / "libsystem-faults.so", "system.c", "-lpthread", "-ldl")
+    (out / "gdrcopy").mkdir()
+    library(out / "gdrcopy" / "libgdrapi.so", "gdrapi.c")
     symbols = f"-Wl,--version-script={_EMULATION / 'verbs.map'}"
     library(verbs / "libibverbs.so.1", "verbs.c", symbols, "-lpthread")
     (verbs / "libibverbs.so").symlink_to("libibverbs.so.1")  # NCCL looks for this name first

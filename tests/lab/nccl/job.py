@@ -93,7 +93,9 @@ def _start(
             **scenario.environment_of.get(rank, {}),
         }
         if libraries := environment.pop("RANK_LIBRARIES", None):
-            environment["LD_LIBRARY_PATH"] += f":{libraries}"
+            environment["LD_LIBRARY_PATH"] += f":{libraries.format(build=folder)}"
+        if "FAKESYS_FAULT" in environment:
+            environment["LD_PRELOAD"] = str(folder / "libsystem-faults.so")
         words = [str(word) for word in command]
         started.append(node.popen(words, environment=environment, stdout=log, stderr=subprocess.STDOUT))
     return started

@@ -49,6 +49,7 @@ class Scenario:
     ``until`` are the releases (MAJOR, MINOR, PATCH) in which it means something. A log without ``proof`` does not show
     the fault: that release came through it, or died without a word. ``mix`` are the tags of the libraries that ranks
     take in turn. ``seconds`` is when ranks that still run are killed, ``grace`` what they get once one has failed.
+    What is not ``daily`` is left to the matrix: the tests of every day have a time to keep.
     """
 
     name: str
@@ -71,12 +72,12 @@ class Scenario:
     mix: tuple[str, ...] = ()
     seconds: float = 20.0
     grace: float = 6.0
-    needs: tuple[str, ...] = ()
+    daily: bool = True
 
     @property
-    def is_slow(self) -> bool:
-        """Whether it waits for a limit of NCCL's own: part of the matrix, not of the tests of every day."""
-        return self.seconds > 25
+    def is_of_every_day(self) -> bool:
+        """Whether one release of it is among the tests of every day: none that waits for a limit of NCCL's own is."""
+        return self.daily and self.seconds <= 25 and not self.mix
 
 
 def machine(nics: str = "", *, gpus: int = 1, peermem: bool = True) -> Hardware:

@@ -14,7 +14,7 @@ from .scenarios import SCENARIOS
 
 __all__ = ["logs"]
 pytestmark = pytest.mark.lab
-QUICK = [scenario for scenario in SCENARIOS if not scenario.is_slow and not scenario.mix]
+QUICK = [scenario for scenario in SCENARIOS if scenario.is_of_every_day]
 
 
 @pytest.mark.parametrize("scenario", QUICK, ids=lambda scenario: scenario.name)

@@ -2,7 +2,7 @@
 
 from tests.lab.nccl.scenario import Scenario
 
-from . import gpus, healthy, nics, plugins, processes, sockets
+from . import gpus, healthy, nics, plugins, processes, ras, settings, sockets, system, together, verbs
 
 SCENARIOS: tuple[Scenario, ...] = (
     *healthy.SCENARIOS,
@@ -11,4 +11,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     *gpus.SCENARIOS,
     *plugins.SCENARIOS,
     *processes.SCENARIOS,
+    *system.SCENARIOS,
+    *settings.SCENARIOS,
+    *verbs.SCENARIOS,
+    *ras.SCENARIOS,
+    *together.SCENARIOS,
 )

@@ -57,9 +57,14 @@ _BODIES = frozenset(
     }
 )  # fmt: skip
 SIGNS = frozenset({"roce-sign"})  # of a warning they tell something, and not what it warns of
-BODY_PATTERNS: tuple[Pattern, ...] = tuple(
-    pattern for pattern in PATTERNS if pattern.kind in _BODIES and pattern not in warnings.PATTERNS
+WARNING_BODIES: tuple[Pattern, ...] = (
+    *(pattern for pattern in PATTERNS if pattern.kind in _BODIES and pattern not in warnings.PATTERNS),
+    *warnings.OWN_WORDS,
 )
+# What NCCL says of a failure at level INFO, pasted without its mark: at the start of a line.
+_AT_INFO = frozenset({"trace", "failure-frame", "async-error", "libibverbs-missing", "ras-peer-dead"})
+INFO_BODIES: tuple[Pattern, ...] = tuple(pattern for pattern in PATTERNS if pattern.kind in _AT_INFO)
+BODY_PATTERNS: tuple[Pattern, ...] = (*WARNING_BODIES, *INFO_BODIES)
 
 # Errors count at level WARN only: at INFO the same texts are attempts that NCCL retries or does without.
 _INFO: tuple[Pattern, ...] = (

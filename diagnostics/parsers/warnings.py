@@ -1,7 +1,8 @@
 """What NCCL warns of in words of its own, by what is to be done about it: one table, a wording a row.
 
 ``*`` stands for whatever a release puts there. The wordings are those of NCCL 2.0 to 2.30 behind which a call fails;
-each is looked for in warnings, and in what a program repeats as NCCL's last error.
+each is looked for in warnings, and in what a program repeats as NCCL's last error. Those behind ``+`` are NCCL's own
+words wherever they stand, and are read without its mark too.
 """
 
 import re
@@ -11,26 +12,26 @@ from diagnostics.parsers.base import Pattern
 
 _TABLE = r"""
 [library-too-old]
-NCCL library* is too old. * compiled with NCCL version
++ NCCL library* is too old. * compiled with NCCL version
 NCCL library is not backwards compatible. * compiled with NCCL version
 application was compiled with too old version of NCCL
 [driver-too-old]
 installed CUDA driver is older than the minimum version
-NCCL does not support this CUDA version for CUDA graph feature
-NCCL cannot be captured in a graph if either it wasn't built
++ NCCL does not support this CUDA version for CUDA graph feature
++ NCCL cannot be captured in a graph if either it wasn't built
 CUMEM not supported prior to CUDA
 CUMEM Host is not supported prior to CUDA
 requires CUDA driver * or later (found
 Unable to create thread context due to old driver
 [cuda-refused]
-Failed to create CUDA context on device *
-Failed to set CUDA device *
-Failed to set CUDA context on device *
++ Failed to create CUDA context on device *
++ Failed to set CUDA device *
++ Failed to set CUDA context on device *
 * exceeds device/fn maxSharedMem
 hostStreamPlanCallback() failed : *
 Failure in host setup : *
 [host-memory]
-Failed to malloc * bytes
++ Failed to malloc * bytes
 malloc of * bytes failed
 malloc(size=*) returned null
 malloc(* entries) returned null
@@ -46,19 +47,19 @@ Failed to allocate failure queue node
 Failed to allocate memory for * addresses
 [thread-refused]
 Thread creation failed: *
-Call to pthread_create failed*: *
++ Call to pthread_create failed*: *
 [gin-unavailable]
-No GIN-capable devices found
++ No GIN-capable devices found
 No RMA-capable devices found
 GIN not supported.
 RMA not supported.
 GIN is disabled.
 Unable to use GIN: *
 GIN-capable device type mismatch
-GIN plugin * does not support
-GIN plugin does not support
++ GIN plugin * does not support
++ GIN plugin does not support
 signals are required, but the GIN plugin does not support
-GIN plugin * returned invalid context
++ GIN plugin * returned invalid context
 User requested GIN but not all ranks in the communicator support GIN
 User requested GIN connection type
 exclusive GIN contexts (*) exceeds
@@ -78,10 +79,10 @@ GIN Error on gin context
 DOCA Error *
 DOCA failure *
 [limit-exceeded]
-* ranks exceeds MAXRANKS of *
-too many XML nodes (max *
-too many XML subnodes (max *
-too many Topo links (max *
++ * ranks exceeds MAXRANKS of *
++ too many XML nodes (max *
++ too many XML subnodes (max *
++ too many Topo links (max *
 tried to create too many nodes of type *
 ran out of room to store found nodes
 reported more devices (*) than the internal maximum
@@ -100,16 +101,16 @@ Cannot use physical device *, max
 MLOPart index * out of range
 Recursive P2P computation cannot work for >8 GPUs
 [variable-refused]
-NCCL_WORK_FIFO_DEPTH=*' is too small
++ NCCL_WORK_FIFO_DEPTH=*' is too small
 NCCL_GIN_*_POOL_SIZE has invalid value
-Invalid NCCL_COMM_BLOCKING value
++ Invalid NCCL_COMM_BLOCKING value
 Could not force merge NICs
 Specified fused NIC * which has too many devices
 Only matched * devices, * requested from
 Tried to merge too many NICs
 Trying to merge multiple devices together when NCCL_IB_MERGE_NICS=0
 OOO RQ is force enabled but
-NCCL_IB_SUBNET_PREFIX_LEN=* is out of range
++ NCCL_IB_SUBNET_PREFIX_LEN=* is out of range
 NCCL cannot use a plane ID
 NCCL cannot use more than * plane IDs
 All entries except the first must have a prefix
@@ -117,19 +118,19 @@ Resiliency is enabled on a * with a single device
 NCCL_NVLS_ENABLE has been set to * This is not compatible
 but NCCL_ELASTIC_BUFFER_REGISTER is set to 0
 [topology-unusable]
-Error : could not find CPU close to GPU
++ Error : could not find CPU close to GPU
 Could not find gpu rank *
 Could not find GPU with rank *
 Could not find local GPU with rank *
 Could not find net id *
-Could not find NET with id *
++ Could not find NET with id *
 Could not find id *
 Could not find node of type * id
 Could not find rev link for
 Could not find intermediate GPU between
-Could not find any local path from gpu * to net
-Could not find NIC for rank * in NVLS graph
-No path computed to go from
++ Could not find any local path from gpu * to net
++ Could not find NIC for rank * in NVLS graph
++ No path computed to go from
 Failed to find reverse path from
 requires NIC * but that NIC is not available
 Internal error : NVswitch links mismatch
@@ -154,15 +155,15 @@ collnet plugin returned invalid value for max
 * requires GIN PROXY type, got
 Error : Network returned 0 device
 [gdrcopy-failed]
-GDRCOPY failure *
-GDRCOPY lib wrapper not initialized
-GDRCopy >= 2.5 required
-gdr_pin_buffer(* failed: *
-gdr_pin_buffer_v2(* failed: *
-gdr_map(* failed: *
-gdr_get_info(* failed: *
-gdr_copy_to_mapping(* failed: *
-gdr_copy_from_mapping(* failed: *
++ GDRCOPY failure *
++ GDRCOPY lib wrapper not initialized
++ GDRCopy >= 2.5 required
++ gdr_pin_buffer(* failed: *
++ gdr_pin_buffer_v2(* failed: *
++ gdr_map(* failed: *
++ gdr_get_info(* failed: *
++ gdr_copy_to_mapping(* failed: *
++ gdr_copy_from_mapping(* failed: *
 [nic-failed]
 NET/IB: *Device * marked as failed
 NET/IB: *Fatal error. Detected * failed devices out of
@@ -172,20 +173,20 @@ NET/IB: *Maximum number of probing attempts * reached
 NET/IB: *The error is fatal (
 NET/IB: *Unsupported completion status
 [ipc-failed]
-rank * failed to get CUDA IPC handle
-rank * failed to open CUDA IPC handle
++ rank * failed to get CUDA IPC handle
++ rank * failed to open CUDA IPC handle
 rank * failed to open Ipc handle to rank
-ncclProxyCallBlockingUDS call to tpRank * failed
-ncclProxyClientGetFd call to * failed
-ncclProxyClientConvertFd call to * failed
-ncclProxyClientQueryFdBlocking call to * failed
++ ncclProxyCallBlockingUDS call to tpRank * failed
++ ncclProxyClientGetFd call to * failed
++ ncclProxyClientConvertFd call to * failed
++ ncclProxyClientQueryFdBlocking call to * failed
 [nvls-failed]
 Multicast support requested for team but none available
 Multimem pointer requested but system does not support multimem
 [receive-mismatch]
-posted incorrect receive info
++ posted incorrect receive info
 [address-invalid]
-Net : Unsupported address family type
++ Net : Unsupported address family type
 Net : unsupported IP family
 Net : string is null
 [link-layer-mismatch]
@@ -194,6 +195,9 @@ with different link_layer properties
 [nic-count-differs]
 NET/IB : Local mergedDev* has a different number of devices
 """
+
+
+_OWN = "+ "
 
 
 def _rows() -> Iterator[tuple[str, str]]:
@@ -215,5 +219,6 @@ def _pattern(kind: str, wording: str) -> Pattern:
     )
 
 
-PATTERNS = tuple(_pattern(kind, wording) for kind, wording in _rows())
+PATTERNS = tuple(_pattern(kind, wording.removeprefix(_OWN)) for kind, wording in _rows())
+OWN_WORDS = tuple(_pattern(kind, row.removeprefix(_OWN)) for kind, row in _rows() if row.startswith(_OWN))
 KINDS = frozenset(kind for kind, _ in _rows())

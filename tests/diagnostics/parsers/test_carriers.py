@@ -1,6 +1,7 @@
 """Every warning that is known, in every form in which logs carry it: the body is found whatever stands around it."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -9,6 +10,7 @@ from diagnostics import parsers
 from diagnostics.engine import Reading
 from diagnostics.facts import JobFacts
 from diagnostics.inputs.reader import Batch
+from diagnostics.scanning.scanner import Scanner
 from tests.diagnostics.parsers.bodies import bodies, redacted_bodies
 
 PREFIX = "n1:4101:4141 [3] "
@@ -86,11 +88,65 @@ def facts_of(lines: Sequence[str]) -> JobFacts:
     return reading.facts()
 
 
+def missed_of(rows: Sequence[tuple[str, str]], carry: Callable[[str], list[str]]) -> list[tuple[str, str]]:
+    """Rows whose kind is not read from their own lines, all rows in one file, a line of the program between two."""
+    told: dict[int, set[str]] = {}
+    scanner = Scanner(lambda event: told.setdefault(event.origin.line, set()).add(event.kind))
+    lines, places = ["begin"], []
+    for _, body in rows:
+        carried = carry(body)
+        places.append(range(len(lines) + 1, len(lines) + 1 + len(carried)))
+        lines += [*carried, "step"]
+    scanner.feed(Batch(file="a.log", block="\n".join(lines).encode(), first=True))
+    scanner.finish()
+    return [
+        row for row, place in zip(rows, places, strict=True) if not any(row[0] in told.get(one, ()) for one in place)
+    ]
+
+
+def informed(carry: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
+    """The carrier of a line at level INFO."""
+    return lambda body: [
+        re.sub(r"(?:\S*misc/socket\.c[cu]:50 )?(?:\(ncclSocket\) )?((?:NCCL )?)WARN ", r"\1INFO ", line)
+        for line in carry(body)
+    ]
+
+
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_every_body_is_read_in_every_carrier(carrier: str) -> None:
-    bodies = [(pattern.kind, sample) for pattern in parsers.BODY_PATTERNS for sample in pattern.samples]
+    bodies = [(pattern.kind, sample) for pattern in parsers.WARNING_BODIES for sample in pattern.samples]
     missed = [(kind, body) for kind, body in bodies if kind not in facts_of(CARRIERS[carrier](body)).events]
     assert not missed
+
+
+FAILURES_AT_INFO = (
+    "trace", "failure-frame", "async-error", "libibverbs-missing", "ras-peer-dead", "ras-port", "connect-retry",
+    "ib-no-device", "ib-open-failed", "plugin-absent", "plugin-load-error", "plugin-unusable", "variable-invalid",
+    "async-event", "link-layer-mismatch", "gdr-nic", "gdr-pair", "network", "network-assigned", "abort",
+)  # fmt: skip
+_ALSO_AT_INFO = [one for one in parsers.PATTERNS if one not in parsers.warnings.PATTERNS]
+AT_INFO = [(one.kind, text) for one in _ALSO_AT_INFO if one.kind in FAILURES_AT_INFO for text in one.samples]
+_WRAPPED = {"wrapped at 100", "wrapped at 110 and indented"}  # only warnings are put together again
+
+
+@pytest.mark.parametrize("carrier", sorted(CARRIERS.keys() - _WRAPPED - {"last error of a program"}))
+def test_what_tells_of_a_failure_at_info_is_read_in_every_carrier(carrier: str) -> None:
+    bare = carrier in ("no mark", "quoted", "last error", "last error on its line")
+    read_bare = {one.kind for one in parsers.BODY_PATTERNS} | {"ib-no-device", "ib-open-failed"}
+    rows = [row for row in AT_INFO if not bare or row[0] in read_bare]
+    rows = [row for row in rows if carrier != "mark of 2.2" or "NCCL" not in row[1]]
+    assert len(rows) > 20
+    assert not missed_of(rows, CARRIERS[carrier] if bare else informed(CARRIERS[carrier]))
+
+
+@pytest.mark.parametrize("library", ["/src/", "/opt/rocm/src/rccl/build/release/hipify/src/", "external/rccl/src/"])
+def test_bodies_are_read_behind_the_paths_of_other_builds(library: str) -> None:
+    rows = [(body.kind, body.text) for body in bodies()]
+    assert not missed_of(rows, lambda body: [f"{PREFIX}{library}misc/socket.cc:50 NCCL WARN {body}"])
+    assert not missed_of(rows, lambda body: [f"{PREFIX}{library}transport/net_ib.cu:50 WARN {body}"])
+    assert not missed_of(
+        rows, lambda body: [f"[rank3]:[2026-01-02 03:04:05] {PREFIX}{library}x.cc:5 (a) NCCL WARN {body}"]
+    )
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)

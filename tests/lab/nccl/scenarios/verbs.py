@@ -69,7 +69,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "create_qp:1=22",
         "ibv_create_qp gives EINVAL: no limit of memory",
         Verdict(top="ib-connect-failed", network="ib", never=("memlock-limit",)),
-        proof="ibv_create_qp",
+        proof="Invalid argument",
     ),
     _call(
         "ib-reg-permission",
@@ -91,7 +91,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "alloc_pd:1=12",
         "ibv_alloc_pd gives ENOMEM",
         Verdict(top="memlock-limit", network="ib"),
-        proof="ibv_alloc_pd",
+        proof="annot allocate memory",
     ),
     _completion(
         "ib-flushed",

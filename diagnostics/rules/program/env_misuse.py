@@ -49,7 +49,7 @@ def check(facts: JobFacts) -> Outcome:
         why = fields.get("limit", "")
         said = f"not what NCCL takes ({why})" if why else "not understood"
         summary = f"{fields['name']}={fields['value']} is {said}; {taken} is used"
-        findings.append(_conclude(facts, invalid, "warning", summary))
+        findings.append(_conclude(facts, invalid, "info" if why else "warning", summary))
     seen: set[str] = set()
     for event in facts.of("variable", "shell-variable"):
         message = _misread(event, facts)

@@ -10,6 +10,7 @@ from diagnostics import parsers
 from diagnostics.engine import Reading
 from diagnostics.facts import JobFacts
 from diagnostics.inputs.reader import Batch
+from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.scanner import Scanner
 from tests.diagnostics.parsers.bodies import bodies, redacted_bodies
 
@@ -88,10 +89,13 @@ def facts_of(lines: Sequence[str]) -> JobFacts:
     return reading.facts()
 
 
-def missed_of(rows: Sequence[tuple[str, str]], carry: Callable[[str], list[str]]) -> list[tuple[str, str]]:
+def missed_of(
+    rows: Sequence[tuple[str, str]], carry: Callable[[str], list[str]], *, scanned: bool = False
+) -> list[tuple[str, str]]:
     """Rows whose kind is not read from their own lines, all rows in one file, a line of the program between two."""
     told: dict[int, set[str]] = {}
-    scanner = Scanner(lambda event: told.setdefault(event.origin.line, set()).add(event.kind))
+    gate = Gate(scan_from_bytes=0 if scanned else 2**40)
+    scanner = Scanner(lambda event: told.setdefault(event.origin.line, set()).add(event.kind), gate)
     lines, places = ["begin"], []
     for _, body in rows:
         carried = carry(body)
@@ -117,6 +121,14 @@ def test_every_body_is_read_in_every_carrier(carrier: str) -> None:
     bodies = [(pattern.kind, sample) for pattern in parsers.WARNING_BODIES for sample in pattern.samples]
     missed = [(kind, body) for kind, body in bodies if kind not in facts_of(CARRIERS[carrier](body)).events]
     assert not missed
+
+
+@pytest.mark.parametrize("carrier", ["no mark", "quoted", "srun", "no host"])
+def test_what_is_read_line_by_line_passes_the_scan_too(carrier: str) -> None:
+    bare = [*parsers.BODY_PATTERNS, *(one for one in parsers.warnings.PATTERNS if one.samples[0].startswith("NET/"))]
+    rows = [(one.kind, text) for one in bare for text in one.samples]
+    by_line = missed_of(rows, CARRIERS[carrier])
+    assert not [row for row in missed_of(rows, CARRIERS[carrier], scanned=True) if row not in by_line]
 
 
 FAILURES_AT_INFO = (

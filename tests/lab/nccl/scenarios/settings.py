@@ -165,7 +165,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="threads-invalid",
         broken="NCCL_NTHREADS=100, which is not a number of threads that NCCL takes: it says so and takes another",
-        verdict=Verdict(network="ib", gdr=True, also=("env-misuse",), top="env-misuse"),
+        verdict=Verdict(network="ib", gdr=True, also=("env-misuse",)),
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_NTHREADS": "100"},
         proof="NCCL_NTHREADS",

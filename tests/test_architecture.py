@@ -96,6 +96,12 @@ HANDED_DOCUMENTS = {
 NO_DOCUMENTS = {
     "benchmarks/memory/allocator.py": "a trace of PyTorch's profiler",
     "benchmarks/memory/options.py": "a table of its own, by kind of device",
+    "benchmarks/node_tests/boot.py": "what the process was sent",
+    "benchmarks/node_tests/children.py": "what the process was sent",
+    "benchmarks/node_tests/dcgm_answer.py": "the answer of dcgmi",
+    "benchmarks/node_tests/disk.py": "samples by case",
+    "benchmarks/node_tests/loopback.py": "lines of its own ranks",
+    "benchmarks/node_tests/loopback_rank.py": "what the rank was sent",
     "benchmarks/rank/flight_record.py": "PyTorch's flight record",
     "benchmarks/rank/recorded.py": "PyTorch's flight record",
     "benchmarks/standalone.py": "torch's store, and what it writes itself before there is a document",

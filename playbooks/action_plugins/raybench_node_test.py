@@ -31,6 +31,8 @@ _OPTIONS = {
     "python": {"type": "str", "default": ""},
     "probed": {"type": "str", "default": ""},
 }
+# What reads the state of GPUs, of the diagnostics agent, with what that imports.
+_READERS = ("agent.sources.gpus", "agent.sources.amd_gpus", "agent.sources.base", "errors", "findings", "plain_part")
 _OF_THE_PLAN = ("only", "skip", "seconds", "sizes")
 
 
@@ -100,6 +102,10 @@ def _source() -> str:
     """Texts of modules by name, compressed, in base64: the module's own packages, and the tests."""
     above = Path(__file__).resolve().parents[1] / "module_utils"
     texts = {above.name: "", "raybench": "", "raybench.benchmarks": ""}
+    texts |= dict.fromkeys(("diagnostics", "diagnostics.agent", "diagnostics.agent.sources"), "")
+    for name in _READERS:
+        path = _packages().joinpath("diagnostics", *name.split(".")).with_suffix(".py")
+        texts[f"diagnostics.{name}"] = path.read_text(encoding="utf-8")
     tests = _packages() / "raybench" / "benchmarks" / "node_tests"
     folders = {f"{above.name}.{name}": above / name for name in ("raybench_node_test", "raybench_host")}
     for package, folder in {**folders, "raybench.benchmarks.node_tests": tests}.items():

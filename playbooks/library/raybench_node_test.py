@@ -15,7 +15,7 @@ description:
 version_added: "1.0.0"
 options:
   level:
-    description: 2 tests for about a minute. 1 does nothing.
+    description: 2 tests for about a minute, 3 for up to ten. 1 does nothing.
     type: int
     required: true
   only:
@@ -29,11 +29,11 @@ options:
     elements: str
     default: []
   seconds:
-    description: How long the tests may take. 0 for 60 s.
+    description: How long the tests may take. 0 for 60 s at level 2, 600 s at level 3.
     type: float
     default: 0
   sizes:
-    description: Sizes of single tests, for small machines.
+    description: Sizes of single tests, as C(preflight_test_sizes) of the role preflight has them.
     type: dict
     default: {}
   python:

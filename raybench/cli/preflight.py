@@ -22,6 +22,7 @@ Examples:
   raybench preflight -i hosts.yml --limit ray_workers --skip host-firewall
   raybench preflight -i hosts.yml --expect gpu_count=8 --expect port_rate_gbits=400
   raybench preflight -i hosts.yml --level 2              # and test each node for a minute
+  raybench preflight -i hosts.yml --level 3              # for up to ten: NVLink, disks, DCGM, a burn
   raybench preflight -i hosts.yml --json > preflight.json
 
 \b
@@ -43,10 +44,10 @@ Every expectation is a variable preflight_NAME of the inventory, for all hosts, 
 @click.option("--skip", multiple=True, metavar="CHECK,...", help="Leave these checks or concerns out. May be repeated.")
 @click.option(
     "--level",
-    type=click.IntRange(1, 2),
+    type=click.IntRange(1, 3),
     default=1,
     show_default=True,
-    help="1 only looks; 2 tests each node for about a minute.",
+    help="1 only looks; 2 tests each node for about a minute, 3 for up to ten.",
 )
 @click.option("--expect", multiple=True, metavar="NAME=VALUE", help="Expect this of every host; may be repeated.")
 @click.option(
@@ -74,7 +75,7 @@ Every expectation is a variable preflight_NAME of the inventory, for all hosts, 
 def command(only: tuple[str, ...], skip: tuple[str, ...], as_json: bool, list_checks: bool, **options: Any) -> None:
     """Check hosts before anything is measured on them: OS, limits, clocks, PCIe, GPUs, RDMA, software, differences.
 
-    Nothing is changed. With --level 2 each node also multiplies matrices for a while: let no job run there. Hosts are
+    Nothing is changed. With --level 2 or 3 each node is also loaded for a while: let no job run there. Hosts are
     reached by ssh as the inventory says; without -i it is this machine. Exit code 0: no check failed; 1: one did; 2:
     invalid usage; 3: a host did not answer, or the run was not finished.
     """

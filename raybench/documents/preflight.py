@@ -13,8 +13,9 @@ from raybench.documents.plain import Json, PlainDocument, PlainPart
 from raybench.verdicts import NODE_STATES, CheckVerdict, NodeEffect, NodeState, worst
 
 TESTS_DONE = "test-run"  # the check whether the active tests of a host could be done
-# Of a figure: measured; nothing here to test; cannot be tested here; its device raised an error; the test itself broke.
-FigureStatus = Literal["ok", "skipped", "missing", "failed", "broken"]
+# Of a figure: measured; nothing here to test; cannot be tested here; a program's own warning; an error of the device
+# or of a program that tested it; the test itself broke.
+FigureStatus = Literal["ok", "skipped", "missing", "warned", "failed", "broken"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +152,7 @@ class DriftEntry(PlainPart):
 class PreflightReport(PlainDocument):
     """The whole preflight. ``pairs`` are none so far: what is measured between hosts is in ``fabric.json``.
 
-    ``level`` 1 has only looked, 2 has tested each node for a minute.
+    ``level`` 1 has only looked, 2 has tested each node for a minute, 3 for several.
     """
 
     SCHEMA: ClassVar[str] = "raybench.preflight/1"

@@ -24,7 +24,7 @@ TEST_TASK = "Test the nodes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTestOptions:
-    """Which active tests hosts do. None leaves their time to the inventory (60 s).
+    """Which active tests hosts do. None leaves their time to the inventory (60 s at level 2, 600 at level 3).
 
     ``sizes`` are those of ``raybench.preflight.node_tests.plan``, for machines that are small.
     """

@@ -85,6 +85,7 @@ def _tags(names: str) -> str:
 
 
 _TEST_AGAIN = "raybench preflight -i hosts.yml --limit {host} --level 2 --only {check}"
+_TEST_LONG = "raybench preflight -i hosts.yml --limit {host} --level 3 --only {check}"
 _ADVICE_ONLY = NodeRow(on_fail="nothing", on_warn="nothing", action="reconfigure")
 _DIFFERS = _soft(LOOK, "degraded")
 
@@ -192,6 +193,20 @@ NODE_TABLE: Mapping[str, NodeRow] = {
     "test-gemm-exact": _test("rma"),
     "test-gemm-repeat": _test("rma"),
     "test-gemm-speed": _soft(LOOK, "degraded", command=_TEST_AGAIN),
+    "test-memory-exact": _hard("rma"),
+    "test-memory-speed": _soft(LOOK, "degraded", command=_TEST_AGAIN),
+    "test-transfer-exact": _hard("rma"),
+    "test-transfer-speed": _soft("reseat", "degraded"),
+    "test-peer-exact": _hard("rma"),
+    "test-peer-speed": _soft(LOOK, "degraded", command=_TEST_LONG),
+    "test-loopback-exact": _hard("rma"),
+    "test-loopback-speed": _soft(LOOK, "degraded", command=_TEST_LONG),
+    "test-disk-exact": _hard("rma"),
+    "test-disk-speed": _soft(LOOK, command=_TEST_LONG),
+    "test-dcgm": _hard(LOOK, "degraded", command="ssh {host} sudo dcgmi diag -r 2"),
+    "test-burn-repeat": _hard("rma"),
+    "test-burn-speed": _soft(LOOK, "degraded", command=_TEST_LONG),
+    "test-burn-state": _soft(LOOK, "degraded", command="ssh {host} nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),
     "software": _soft("reconfigure"),
     "drift": _DIFFERS,
 }

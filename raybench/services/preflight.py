@@ -25,8 +25,8 @@ class PreflightOptions:
     ``only`` and ``skip`` are checks or concerns (``host-memlock``, ``gpu``). ``expect`` is NAME=VALUE of variables of
     the role. None leaves forks and the time limit of a host to the inventory (50, and 60 s).
 
-    ``level`` 2 tests each node for about a minute; ``test_sizes`` are for small machines. ``history`` is a file that
-    keeps since when each node is in its state.
+    ``level`` 2 tests each node for about a minute, 3 for up to ten; ``test_sizes`` are for small machines. ``history``
+    is a file that keeps since when each node is in its state.
     """
 
     inventories: Sequence[str | Path] = ()

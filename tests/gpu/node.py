@@ -13,12 +13,12 @@ from tests.gpu.step import Bench, Outcome, StepFailedError
 
 _CODE = "import json, os, sys; from raybench.benchmarks.node_tests.entry import main; "
 _CODE += "main(json.loads(sys.argv[1]), float(sys.argv[2]), os.getppid())"
-_SMALL = {"samples": 3, "block_seconds": 0.02, "cpu_widths": [128, 256]}
+_SMALL = {"samples": 3, "block_seconds": 0.02, "cpu_widths": [128, 256], "memory_mib": 16, "disk_mib": 4}
 
 
 def node_tests(bench: Bench) -> Outcome:
-    """All tests of level 2 in a process of their own."""
-    plan = {"tests": [test.name for test in TESTS], "seconds": bench.seconds}
+    """All tests of level 3 in a process of their own, with a burn of seconds."""
+    plan = {"tests": [test.name for test in TESTS], "seconds": bench.seconds, "burn_seconds": 5.0}
     figures = _figures(plan | bench.sized({}, _SMALL), bench.seconds)
     for fact in gpu_facts() if bench.on_gpu else ():
         bench.note("cuda", fact.get("uuid"))

@@ -25,7 +25,7 @@ STEPS: tuple[Step, ...] = (
     ),
     Step(
         id="node-tests",
-        proves="the active tests of raybench preflight --level 2 on this GPU",
+        proves="the active tests of raybench preflight --level 3 on this GPU, their burn cut short",
         compared="results that are known, each element; bf16 with the peak of the hardware table, 0.4 to 1.0",
         seconds=65,
         run=node.node_tests,

@@ -24,7 +24,7 @@ def answer(options: Mapping[str, Any], modules: Mapping[str, str]) -> dict[str, 
     if not found.path:
         result["problem"] = found.why_no_torch.replace("Python with torch", "Python 3.9 or newer")
     else:
-        sources = {name: text for name, text in modules.items() if name.split(".")[0] == "raybench"}
+        sources = {name: text for name, text in modules.items() if name.split(".")[0] in {"raybench", "diagnostics"}}
         try:
             heard = hear(found.path, sources, options["plan"], options["plan"]["seconds"] + options["slack_seconds"])
         except OSError as error:

@@ -18,24 +18,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, Dict, NamedTuple
 
-# As text: what it needs comes on its standard input.
-BOOT = """
-import json, sys
-given = json.loads(sys.stdin.readline())
-class Source:
-    def find_spec(self, name, path=None, target=None):
-        if name in given["source"]:
-            from importlib.machinery import ModuleSpec
-            return ModuleSpec(name, self, is_package=any(one.startswith(name + ".") for one in given["source"]))
-    def create_module(self, spec):
-        pass
-    def exec_module(self, module):
-        exec(compile(given["source"][module.__name__], module.__name__, "exec"), module.__dict__)
-sys.meta_path.insert(0, Source())
-from importlib import import_module
-import_module(given["module"]).main(*given["arguments"])
-"""
 MODULE = "raybench.benchmarks.node_tests.entry"
+_BOOT = "raybench.benchmarks.node_tests.boot"  # the program that reads the source
 _MOST_BYTES = 16 << 20
 _MOST_SAID = 2000
 _LOOK_SECONDS = 0.5
@@ -55,7 +39,7 @@ def hear(python: str, source: Mapping[str, str], plan: Mapping[str, Any], limit_
     """Run the tests of a plan to their end or to the time limit. Raises OSError where they cannot be started."""
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            [python, "-u", "-c", BOOT],
+            [python, "-u", "-c", source[_BOOT]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -29,6 +29,13 @@ class NodeTest(NamedTuple):
 TESTS = (
     NodeTest("processor", needs_torch=True),
     NodeTest("gemm", needs_torch=True),
+    NodeTest("memory", needs_torch=True),
+    NodeTest("transfer", needs_torch=True),
+    NodeTest("peer", needs_torch=True),
+    NodeTest("loopback", needs_torch=True),
+    NodeTest("disk", needs_torch=False),
+    NodeTest("diag", needs_torch=False),
+    NodeTest("burn", needs_torch=True),
 )
 
 
@@ -45,7 +52,7 @@ def conduct(plan: Plan) -> None:
         elif time.monotonic() >= ends:
             say(Figure(test.name, "host", status="missing", reason=f"no time was left of {plan.seconds:g} s"))
         else:
-            _do(test, plan)
+            _do(test, plan._replace(seconds=ends - time.monotonic()))
         meanwhile.look()
     if wanted:
         _say_load(meanwhile.load())

@@ -16,6 +16,7 @@ _LOOK_SECONDS = 0.5
 
 def main(values: dict[str, Any], limit_seconds: float, parent: int) -> None:
     """Do a plan's tests for the process ``parent``. This process is the first of its own group."""
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # so that torch counts the GPUs as NVML does
     ends = time.monotonic() + limit_seconds
     threading.Thread(target=_watch, args=(parent, ends), daemon=True).start()
     conduct(plan_of(values))

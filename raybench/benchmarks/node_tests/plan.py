@@ -15,8 +15,10 @@ class Plan(NamedTuple):
     """Which tests, how large and how long. Times in seconds.
 
     ``tests`` are the names of ``conduct.TESTS`` that are wanted. ``seconds`` is what all of them together may take; a
-    test that would begin later is not begun. ``widths`` are the edges of the matrices: exact and timed, of a CPU, then
-    of a GPU. ``samples`` timed blocks of ``block_seconds`` make a figure.
+    test that would begin later is not begun; a test is given what is left of it. ``widths`` are the edges of the
+    matrices: exact and timed, of a CPU, then of a GPU. ``samples`` timed blocks of ``block_seconds`` make a figure.
+    Sizes in MiB are those of one array, message or file; ``gpu_...`` on a GPU. ``folder`` is where the disk is tested;
+    empty for /var/tmp or /tmp. ``diag_level`` is the level of ``dcgmi diag``.
     """
 
     tests: tuple[str, ...]
@@ -25,14 +27,24 @@ class Plan(NamedTuple):
     block_seconds: float = 0.2
     cpu_widths: tuple[int, int] = (256, 1024)
     gpu_widths: tuple[int, int] = (4096, 8192)
+    memory_mib: int = 256
+    gpu_memory_mib: int = 4096
+    transfer_mib: int = 256
+    message_mib: int = 16
+    gpu_message_mib: int = 256
+    disk_mib: int = 256
+    folder: str = ""
+    burn_seconds: float = 120.0
+    diag_level: int = 2
 
 
 class Figure(NamedTuple):
     """What a test says of one case on one device.
 
-    ``status``: ok, skipped (nothing here to test), missing (it cannot be tested here: ``reason``) or failed (the
-    device or a library raised an error). ``samples`` are in ``unit``. Of ``checked`` elements ``wrong`` were not as
-    they must be. Figures are compared between hosts only where ``setting``, ``case`` and the device's ``model`` agree.
+    ``status``: ok, skipped (nothing here to test), missing (it cannot be tested here: ``reason``), warned (a program's
+    own warning) or failed (the device, a library or a program reported an error). ``samples`` are in ``unit``. Of
+    ``checked`` elements ``wrong`` were not as they must be. Figures are compared between hosts only where ``setting``,
+    ``case`` and the device's ``model`` agree.
     """
 
     test: str

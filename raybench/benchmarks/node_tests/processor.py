@@ -13,6 +13,9 @@ from raybench.benchmarks.node_tests.plan import Figure, Plan, say
 
 _WIDTH = 192
 _SAMPLES_A_BLOCK = 3
+_FIRST_TIMES = 10  # products that tell how many make a sample
+_LONGEST, _LONGEST_BESIDE_SECONDS = 10.0, 5.0  # over the time that it takes alone: a full machine leaves it less
+_LEAST_OF_ITS_OWN = 0.05  # a sample that almost only waited says nothing: what is left is the error of the count
 
 
 def run(plan: Plan) -> None:
@@ -39,16 +42,26 @@ def _samples(plan: Plan) -> list[float]:
     factor = torch.full((_WIDTH, _WIDTH), 1 / _WIDTH)
     product = torch.empty_like(factor)
 
-    def seconds(times: int) -> float:
+    def seconds(times: int) -> tuple[float, float]:
+        """What the thread computed for, and what passed meanwhile."""
         waited, began = _waited_seconds() or 0.0, time.perf_counter()
         for _ in range(times):
             torch.mm(factor, factor, out=product)
         elapsed = time.perf_counter() - began
-        return max(elapsed - ((_waited_seconds() or 0.0) - waited), elapsed / 1000)
+        return elapsed - ((_waited_seconds() or 0.0) - waited), elapsed
 
-    seconds(10)
-    times = max(10, int(plan.block_seconds / _SAMPLES_A_BLOCK / max(seconds(10) / 10, 1e-7)))
-    return [2.0 * _WIDTH**3 * times / seconds(times) / 1e9 for _ in range(plan.samples * _SAMPLES_A_BLOCK)]
+    began, block_seconds = time.perf_counter(), plan.block_seconds / _SAMPLES_A_BLOCK
+    seconds(_FIRST_TIMES)
+    first = [own for own, passed in (seconds(_FIRST_TIMES) for _ in range(5)) if own >= _LEAST_OF_ITS_OWN * passed]
+    if not first:
+        return []
+    times = max(_FIRST_TIMES, int(_FIRST_TIMES * block_seconds / sorted(first)[len(first) // 2]))
+    found: list[tuple[float, float]] = []
+    while len(found) < plan.samples * _SAMPLES_A_BLOCK:
+        found.append(seconds(times))
+        if time.perf_counter() - began > _LONGEST * plan.samples * plan.block_seconds + _LONGEST_BESIDE_SECONDS:
+            break
+    return [2.0 * _WIDTH**3 * times / own / 1e9 for own, passed in found if own >= _LEAST_OF_ITS_OWN * passed]
 
 
 def _waited_seconds() -> float | None:

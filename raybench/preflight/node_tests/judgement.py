@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from raybench.documents.preflight import CheckResult, NodeFigure
 from raybench.preflight.node_tests.answer import NodeTests
+from raybench.preflight.node_tests.burn import STATE, judge_states
 from raybench.preflight.node_tests.machine import Sharing, load_judgement, sharing_of
 from raybench.preflight.node_tests.peers import Compared, Place, compared, peers_of
 from raybench.preflight.node_tests.plan import LOAD, RUN, NodeCheck
@@ -21,6 +22,14 @@ _SLOW_ADVICE = (
 )
 _BROKEN_ADVICE = "read the reason; look for Xids in dmesg, drain the node, and reset or replace the device"
 _WITHOUT_WAITING = frozenset({"processor"})
+_SHARED_DEVICES = frozenset({"cpu", "disk"})  # that hosts on one machine have together
+_STATUS: Mapping[str, CheckVerdict] = {
+    "skipped": "skipped",
+    "missing": "unknown",
+    "warned": "warn",
+    "failed": "fail",
+    "broken": "error",
+}
 _WRONG_ADVICE = "drain the node: its results are wrong without an error; have the device that is named replaced"
 
 
@@ -30,22 +39,34 @@ def judge(
     """The results of each host. ``groups`` are those in which hosts are compared."""
     sharing = sharing_of(tests)
     found: dict[str, list[CheckResult]] = {
-        host: [_run(one), _as_result(LOAD, load_judgement(one, sharing[host]))] for host, one in tests.items()
+        host: [_run(one, sharing[host]), _as_result(LOAD, load_judgement(one, sharing[host]))]
+        for host, one in tests.items()
     }
+    states = judge_states(tests, groups)
     for check in checks:
         names = {check.figure, check.test}
         places = [(host, one) for host, tested in tests.items() for one in tested.figures if one.test in names]
         verdicts = _by_peers(places, groups, sharing)
         for host, tested in tests.items():
+            if check.figure == STATE and host in states:
+                found[host].append(_as_result(check.name, states[host]))
+                continue
             own = [(one, verdicts.get(id(one))) for other, one in places if other == host]
             found[host].append(_result(check, tested, own))
     return found
 
 
-def _run(one: NodeTests) -> CheckResult:
+def _run(one: NodeTests, sharing: Sharing) -> CheckResult:
     """Whether the tests of a host came to their end."""
     during = f" in the test {one.last}" if one.last else ""
-    if one.problem == "timeout":
+    if one.problem == "timeout" and (sharing.emulated or not one.last):
+        shared = f"its tests did not end in time{during}; it shares its machine with other nodes of this test"
+        judged = unknown(
+            shared if one.last else "its tests had not begun when their time was over",
+            "look what the host does (raybench preflight), and whether its Python is on a slow file system; "
+            "or give more time with preflight_test_seconds",
+        )
+    elif one.problem == "timeout":
         judged = failed(
             f"its tests did not end in time{during}",
             "the tests end within their limit",
@@ -95,13 +116,15 @@ def _verdict(one: NodeFigure, by_peers: Compared | None) -> CheckVerdict:
     if one.wrong:
         return "fail"
     if one.status != "ok":
-        return {"skipped": "skipped", "missing": "unknown", "failed": "fail", "broken": "error"}[one.status]  # type: ignore[return-value]
+        return _STATUS[one.status]
     return by_peers.verdict if by_peers else "pass" if one.checked else "unknown"
 
 
 def _seen(one: NodeFigure) -> str:
     if one.status != "ok":
         return f"{one.name}: {one.reason}" if one.name else one.reason
+    if one.detail:
+        return f"{one.name}: {one.detail}"
     return f"{one.name}: {one.checked} elements" if one.checked else f"{one.name}: nothing was compared"
 
 
@@ -150,14 +173,15 @@ def _by_peers(
 
 
 def _compared(one: NodeFigure, peers: Sequence[NodeFigure], sharing: Sharing) -> Compared:
-    of_a_cpu = one.device == "cpu"
-    if of_a_cpu and sharing.emulated and one.test not in _WITHOUT_WAITING:
+    shared = one.device in _SHARED_DEVICES
+    if shared and sharing.emulated and one.test not in _WITHOUT_WAITING:
         return Compared(
             verdict="skipped",
             seen=f"{one.name}: {median(one.samples):.3g} {one.unit}" if one.samples else one.name,
-            basis="the node shares its processors with other nodes of this test; test-processor is without waiting",
+            basis=f"the node shares its {one.device} with other nodes of this test"
+            + ("; test-processor is without waiting" if one.device == "cpu" else ""),
         )
-    return compared(one, peers, emulated=sharing.emulated, not_its_own=sharing.not_its_own if of_a_cpu else "")
+    return compared(one, peers, emulated=sharing.emulated, not_its_own=sharing.not_its_own if shared else "")
 
 
 def _as_result(check: str, judged: Judgement) -> CheckResult:

@@ -1,5 +1,8 @@
 """What figures of node tests mean: who is slower than its peers, whose results are wrong, and what cannot be told."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from raybench.preflight.node_tests.answer import NodeTests, read_answer
@@ -101,6 +104,14 @@ def test_tests_that_did_not_end_fail_and_those_that_broke_are_an_error() -> None
     assert verdicts({"n1": host_tests(problem="it ended with status -11")}, "test-run") == {"n1": "error"}
 
 
+def test_tests_that_never_began_or_of_a_shared_machine_are_unknown_when_they_are_late() -> None:
+    assert verdicts({"n1": host_tests(problem="timeout")}, "test-run") == {"n1": "unknown"}
+    late = {name: host_tests({"begun": "gemm"}, problem="timeout", machine="m") for name in ("n1", "n2")}
+    assert verdicts(late, "test-run") == {"n1": "unknown", "n2": "unknown"}
+    own = {name: host_tests({"begun": "gemm"}, problem="timeout", machine=name) for name in ("n1", "n2")}
+    assert verdicts(own, "test-run") == {"n1": "fail", "n2": "fail"}
+
+
 def test_a_hog_and_a_quota_are_found_and_named() -> None:
     found = judge(
         {"n1": host_tests(*load(node=2.0)), "n2": host_tests(*load(held_back=0.6)), "n3": host_tests(*load())},
@@ -169,3 +180,69 @@ def test_levels_choose_tests_and_names_choose_among_them() -> None:
     for wrong in ({"level": 4}, {"level": 2, "sizes": {"width": 1}}):
         with pytest.raises(ValueError, match="there is no"):
             plan_for(**wrong)
+
+
+def state(device: str, **cases: tuple[float, ...]) -> list[dict[str, Any]]:
+    return [figure("burn-state", samples, device=device, case=case) for case, samples in cases.items()]
+
+
+COOL = {"temperature_celsius": (60.0, 61.0, 62.0), "throttle_thermal": (0.0,), "throttle_power_cap": (1.0,)}
+
+
+@pytest.mark.parametrize(
+    ("odd", "verdict", "says"),
+    [
+        ({}, "pass", ""),
+        ({"throttle_thermal": (0.5,)}, "fail", "too hot for 50% of the time"),
+        ({"throttle_hardware": (0.1,)}, "warn", "a slowdown of the hardware for 10% of the time"),
+        ({"throttle_thermal": (0.01,)}, "pass", ""),
+        ({"temperature_celsius": (80.0, 81.0, 82.0)}, "warn", "82 C"),
+        ({"temperature_celsius": (70.0, 71.0, 72.0)}, "pass", ""),
+    ],
+)
+def test_a_gpu_that_is_held_down_or_hotter_than_its_peers_is_told(
+    odd: dict[str, tuple[float, ...]], verdict: str, says: str
+) -> None:
+    tests = {
+        f"n{one}": host_tests(*load(), *state("gpu0", **(COOL | (odd if one == 2 else {})))) for one in range(1, 5)
+    }
+    assert verdicts(tests, "test-burn-state") == {f"n{one}": verdict if one == 2 else "pass" for one in range(1, 5)}
+    found = next(one for one in judge(tests, {}, CHECKS)["n2"] if one.check == "test-burn-state")
+    assert says in found.seen
+
+
+def test_heat_without_peers_and_a_driver_that_gives_no_reasons_are_left_open() -> None:
+    hot = {"n1": host_tests(*load(), *state("gpu0", **(COOL | {"temperature_celsius": (99.0,)})))}
+    assert verdicts(hot, "test-burn-state") == {"n1": "pass"}
+    assert verdicts({"n1": host_tests(*load(), *state("gpu0", power_watts=(600.0,)))}, "test-burn-state") == {
+        "n1": "unknown"
+    }
+    silent = figure("burn-state", status="missing", reason="nvidia-ml-py is not installed")
+    found = judge({"n1": host_tests(*load(), silent)}, {}, CHECKS)["n1"]
+    state_of = next(one for one in found if one.check == "test-burn-state")
+    assert (state_of.verdict, "install nvidia-ml-py" in state_of.advice) == ("unknown", True)
+
+
+@pytest.mark.parametrize(
+    ("device", "test"), [("cpu", "memory-speed"), ("cpu", "loopback-speed"), ("disk", "disk-speed")]
+)
+def test_speed_of_what_nodes_of_one_machine_share_is_skipped_and_its_errors_are_not(device: str, test: str) -> None:
+    check = f"test-{test}"
+    slow = {
+        f"n{one}": host_tests(*load(), figure(test, SLOW if one == 1 else FLAT, device=device), machine="m")
+        for one in range(1, 7)
+    }
+    assert set(verdicts(slow, check).values()) == {"skipped"}
+    own = {host: replace(one, machine=host) for host, one in slow.items()}
+    assert verdicts(own, check) == {f"n{one}": "fail" if one == 1 else "pass" for one in range(1, 7)}
+    exact = test.replace("speed", "exact")
+    wrong = {"n1": host_tests(figure(exact, checked=9, wrong=1, device=device), machine="m")}
+    assert verdicts(wrong | {"n2": wrong["n1"]}, f"test-{exact}") == {"n1": "fail", "n2": "fail"}
+
+
+def test_level_3_asks_for_more_and_gets_more_time() -> None:
+    two, three = (plan_for(level) for level in (2, 3))
+    assert set(two["tests"]) < set(three["tests"])
+    assert {"peer", "loopback", "disk", "diag", "burn"} == set(three["tests"]) - set(two["tests"])
+    assert (two["seconds"], three["seconds"]) == (60.0, 600.0)
+    assert plan_for(3, sizes={"burn_seconds": 5})["burn_seconds"] == 5

@@ -17,6 +17,7 @@ OTHERS = {
     "execution/ranks/rank_host.py": "/proc/self/oom_score_adj",
     "hosts/environment.py": "a lock file for pip in a folder of this run",
     "hosts/collect.py": "facts of a host as they were read, listed in collected.json",
+    "launchers/ranks/rank_task.py": "the exit code of a run, for the process beside it, in a folder of this run",
     "launchers/slurm/node_task.py": "what a supervisor is told, in a folder of this job's task alone",
     "run_folder.py": "live.json, replaced each second while a run goes on and removed at its end",
     "whole_file.py": "a terminal or a pipe",

@@ -66,7 +66,7 @@ _IMAGES = (
     (
         r"manifest unknown|manifest for \S+ not found|: not found|NotFound|no such manifest|name unknown",
         "its image is not in the registry",
-        "Build and push it (docs/launch.md), or correct --image",
+        "Build and push it from deploy/Dockerfile of the checkout, or correct --image",
     ),
     (
         r"toomanyrequests|429 Too Many",

@@ -30,6 +30,7 @@ from raybench.launchers.kubernetes.status import (
 )
 from raybench.launchers.kubernetes.trouble import of_kubectl, troubles
 from raybench.processes.interrupt import Interrupt
+from raybench.whole_file import write_whole
 
 __all__ = ["FORMS", "KubernetesRequest", "Launched", "bring_home", "follow", "pairs", "planned", "shm_of", "submit"]
 
@@ -97,7 +98,7 @@ def bring_home(request: KubernetesRequest, job: str, output_dir: Path, status: J
     folder = output_dir / f"kubernetes-{job}"
     folder.mkdir(parents=True, exist_ok=True)
     lines = _log(request, job).splitlines()
-    (folder / LOG).write_text("\n".join(without_frame(lines)) + "\n", encoding="utf-8")
+    write_whole(folder / LOG, "\n".join(without_frame(lines)) + "\n")
     told = [int(found[1]) for line in lines if (found := _END.search(line))]
     reason = ""
     try:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.lab.cluster import Lab
 from tests.lab.fixtures import require_lab
-from tests.measurements.node_test_faults import clean_round, faulty_round
+from tests.measurements.nodes.faults import clean_round, faulty_round
 
 
 @pytest.mark.lab

@@ -1,4 +1,4 @@
-"""``python -m tests.measurements.node_test_faults`` (root): do active tests find faulty nodes, and only those?
+"""``python -m tests.measurements.nodes.faults`` (root): do active tests find faulty nodes, and only those?
 
 Six nodes of the lab, reached by real ssh as hosts of an inventory. In rounds with faults one node has a process that
 hogs a processor, one a CPU quota of its cgroup, and one whose matrix products have a flipped bit; in clean rounds none
@@ -117,7 +117,7 @@ def _seconds(found: Sequence[Round]) -> str:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.measurements.node_test_faults", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.measurements.nodes.faults", description=__doc__)
     parser.add_argument("--faulty", type=int, default=3, help="rounds with three faulty nodes")
     parser.add_argument("--clean", type=int, default=20, help="rounds without a fault")
     parser.add_argument("--level", type=int, default=2, choices=(2, 3))

@@ -83,8 +83,8 @@ class _Nodes(msgspec.Struct, frozen=True):
 def read_nodes(said: str) -> dict[str, KubernetesNode]:
     """The nodes of kubectl's answer by name. Raises IncompleteRunError for an answer of another form."""
     try:
-        found = msgspec.json.decode(said.encode(), type=_Nodes)
-    except msgspec.MsgspecError as error:
+        found = msgspec.json.decode(said.encode(errors="replace"), type=_Nodes)
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise IncompleteRunError(f"kubectl's answer is not a list of nodes: {error}") from error
     return {node.metadata.name: node for node in found.items}
 

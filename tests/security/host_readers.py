@@ -16,12 +16,13 @@ from typing import Any
 import msgspec
 
 from diagnostics.agent.sources.base import OpenSource, Sample, SourceUnavailableError
-from diagnostics.agent.sources.host import Host, retransmitted_segments
+from diagnostics.agent.sources.host import Host
 from diagnostics.agent.sources.kernel_log import KernelLog
 from diagnostics.agent.sources.nics import Nics
 from diagnostics.agent.sources.others import Others, _processes
 from diagnostics.agent.sources.ports import Ports
 from diagnostics.agent.sources.processes import Processes
+from diagnostics.agent.sources.tcp_paths import read_carried
 from diagnostics.agent.sources.tcp_peers import read_connections
 from diagnostics.engine import Reading
 from diagnostics.errors import UnreadableInputError
@@ -30,6 +31,8 @@ from diagnostics.inputs.files import Input
 from diagnostics.inputs.reader import read_batches
 from raybench.benchmarks.checkpoint.manifest import CheckpointError
 from raybench.benchmarks.checkpoint.storage import compress, decompress
+from raybench.benchmarks.node_tests.dcgm_answer import read_diag
+from raybench.comparison.inspector import inspector_events
 from raybench.documents.reading import DocumentError
 from raybench.errors import IncompleteRunError, UsageError
 from raybench.execution.ranks.native_stack import main_frames
@@ -37,11 +40,15 @@ from raybench.execution.ray_cluster.head_facts import reason_of
 from raybench.hosts.host_facts import summary_of
 from raybench.hosts.inventory_draft import hosts_of, read_hostfile
 from raybench.launchers.ended_job import FILE, EndedJob, JobNode, read_ended
+from raybench.launchers.kubernetes.trouble import of_kubectl
+from raybench.launchers.slurm.job_output import _Table
 from raybench.launchers.slurm.job_state import job_of
 from raybench.launchers.slurm.messages import NodeState
 from raybench.launchers.slurm.node_step import state_in
 from raybench.launchers.slurm.time_limit import seconds_of
 from raybench.metadata import parse_gpu_query
+from raybench.nodes.kubernetes import read_nodes
+from raybench.performance_model.model_config import model_of_config
 from raybench.preflight.checks import CHECKS, evaluate
 from raybench.preflight.login import answer_within, login_stage, no_answer
 from raybench.preflight.node_tests.answer import read_answer
@@ -68,6 +75,8 @@ _KMSG = (
     b"4,2,5678902,-;mlx5_core 0000:5c:00.0 ens1: Link down\n"
 )
 _SS = (
+    b"ESTAB 0 0 10.88.0.2:9 10.88.0.1:5 cubic mss:1448 bytes_acked:35937093 data_segs_out:24820 busy:13940ms "
+    b"rwnd_limited:40ms(0.3%) retrans:0/271 dsack_dups:6 minrtt:0.052\n"
     b"ESTAB 0 0 10.0.0.1:22 10.0.0.2:5555 cubic wscale:7,7 rto:204 retrans:0/271 dsack_dups:6 rcv_space:14600\n"
     b"ESTAB 0 0 [::ffff:10.0.0.1]:22 [::ffff:10.0.0.3]:5555 cubic rto:204 retrans:0/3\n"
 )
@@ -110,9 +119,9 @@ def read_machine(data: bytes) -> list[object]:
         with open_sources(root) as sources:
             readings += _readings(sources)
         dict(_processes(root / "proc"))
-    return [one for one in readings if one.values or one.events] + list(
-        read_connections(data.decode("ascii", "replace"))
-    )
+    told = [one for one in readings if one.values or one.events]
+    lines = data.decode("ascii", "replace").splitlines()
+    return [*told, *read_connections(lines), *read_carried(lines)]
 
 
 def _readings(sources: Sequence[OpenSource]) -> list[Sample]:
@@ -303,10 +312,43 @@ def agent_files() -> Sequence[bytes]:
     return [(TESTS / "timeline/imported/agent.jsonl").read_bytes()]
 
 
+def read_tables(data: bytes) -> list[object]:
+    """What a job of Slurm printed, a line after the other."""
+    table = _Table()
+    return [one for line in data.decode("utf-8", "replace").splitlines() for one in table.take(line)]
+
+
+def nccl_tests() -> list[bytes]:
+    table = (
+        b"# Collective test starting: all_reduce_perf\n"
+        b" 1048576 262144 float sum -1 31.20 33.61 63.02 0 30.9 33.9 63.6 0\n"
+        b"# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 63.31\n"
+    )
+    return [table]
+
+
+def diag() -> list[Any]:
+    result = {"entity_group": "GPU", "entity_id": 0, "status": "Pass"}
+    test = {"name": "memory", "results": [result], "test_summary": {"status": "Pass"}}
+    return [{"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": [test]}]}}]
+
+
+def kube_nodes() -> list[Any]:
+    return [{"items": [{"metadata": {"name": "n1"}, "spec": {"unschedulable": True}, "status": {"addresses": []}}]}]
+
+
+LLAMA = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "intermediate_size": 128, "vocab_size": 256, "num_key_value_heads": 2}  # fmt: skip
 JOBS = (job_of, seconds_of, reason_of)
 HOST_READERS: dict[str, Reader] = {
     "agent's file": Reader(read=read_file(agent_samples, "it.jsonl"), seeds=agent_files, refuses=(DocumentError,)),
     "agents of hosts": Reader(read=hear_host, seeds=agent_files),
+    "config of a model": Reader(
+        read=read_file(lambda path: model_of_config(str(path)), "config.json"),
+        seeds=lambda: [LLAMA],
+        refuses=(UsageError,),
+    ),
+    "DCGM's diagnostic": Reader(read=lambda data: read_diag(data.decode("utf-8", "replace")), seeds=diag),
     "fabric talk": Reader(read=talk, seeds=lambda: [{"token": "t", "ask": "round", "n": 3}], refuses=(ValueError,)),
     "facts of a host": Reader(read=read_facts, seeds=host_texts),
     "filters of the probe": Reader(read=filtered, seeds=programs),
@@ -317,9 +359,20 @@ HOST_READERS: dict[str, Reader] = {
         refuses=(UsageError,),
     ),
     "kernel's files": Reader(read=read_machine, seeds=kernel_files, refuses=(SourceUnavailableError,), inputs_in_ci=40),
+    "kubectl": Reader(
+        read=parse_all([of_kubectl]),
+        seeds=lambda: [b'Error from server (Forbidden): pods "a" is forbidden: exceeded quota: q'],
+    ),
+    "kubectl's nodes": Reader(
+        read=lambda data: read_nodes(data.decode("utf-8", "replace")), seeds=kube_nodes, refuses=(IncompleteRunError,)
+    ),
     "launched job": Reader(
         read=read_file(lambda path: read_ended(path.parent), FILE), seeds=ended_jobs, refuses=(IncompleteRunError,)
     ),
+    "NCCL Inspector": Reader(
+        read=lambda data: [list(inspector_events(data.decode("utf-8", "replace")))], seeds=lambda: [{"header": {}}]
+    ),
+    "nccl-tests of a job": Reader(read=read_tables, seeds=nccl_tests),
     "login": Reader(read=read_login, seeds=logins),
     "logs of any packing": Reader(read=read_logs, seeds=logs, refuses=(UnreadableInputError,)),
     "node tests": Reader(
@@ -334,7 +387,4 @@ HOST_READERS: dict[str, Reader] = {
         read=slurm_state, seeds=lambda: [msgspec.to_builtins(NodeState(phase="ready", address="a:1", token_path="/t"))]
     ),
     "stacks of py-spy": Reader(read=lambda data: main_frames(data, 7), seeds=stacks),
-    "TCP counters": Reader(
-        read=parse_all([retransmitted_segments], (ValueError, KeyError)), seeds=lambda: [PROC["net/snmp"].encode()]
-    ),
 }

@@ -34,9 +34,25 @@ OURS = "what a process or an earlier step of this command wrote"
 PACKAGED = "a file of the package"
 ROOTS = "on the host: what root set up there, what is damaged fails the module of that host alone"
 ANSIBLES = "what Ansible hands to a module, or prints of an inventory: it has checked the form"
-USERS = "what the user typed"
+USERS = "what the user typed, or a variable of their scheduler"
 HEADS = "in a child, whose end is told: tests/security/test_hostile_head.py"
+SHOWN = "cuts a text that is shown, and reads nothing in it"
+KUBECTLS = "what kubectl prints of the cluster that the user named; a target would be better"
 WITHOUT_TARGET: Mapping[str, str] = {
+    "raybench/benchmarks/node_tests/loopback.py:_line": OURS,
+    "raybench/execution/launched/linked_node.py:_start": OURS,
+    "raybench/execution/launched/session.py:place_of": OURS,
+    "raybench/hosts/local_probe.py:probe_here": OURS,
+    "raybench/launchers/kubernetes/request.py:toleration": USERS,
+    "raybench/launchers/kubernetes/signs.py:short": SHOWN,
+    "raybench/launchers/ranks/keeper.py:main": OURS,
+    "raybench/launchers/ranks/place.py:_number": USERS,
+    "raybench/launchers/ranks/place.py:_on_this_node": USERS,
+    "raybench/nodes/history.py:_host": OURS,
+    "raybench/nodes/history.py:looks": OURS,
+    "raybench/services/comparing/compare.py:parse_gate": USERS,
+    "raybench/services/launching/kubernetes.py:_items": KUBECTLS,
+    "raybench/services/launching/kubernetes.py:wait": KUBECTLS,
     "diagnostics/inputs/forked.py:result": OURS,
     "diagnostics/pages.py:_samples": PACKAGED,
     "playbooks/library/raybench_fabric.py:_is_alive": OURS,

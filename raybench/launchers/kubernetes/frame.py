@@ -9,6 +9,7 @@ import hashlib
 import io
 import re
 import tarfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def unpacked(lines: Iterable[str], folder: Path) -> list[Path]:
                     )
                 archive.extract(member, folder, filter="data")
                 written.append(folder / member.name)
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except (tarfile.TarError, zlib.error, OSError, EOFError) as error:
         raise IncompleteRunError(f"the results in the log cannot be unpacked: {error}") from error
     return written
 

@@ -48,6 +48,7 @@ def test_a_node_that_loses_power_in_the_middle_of_a_sweep() -> None:
         assert nothing_left(lab, 5)
 
 
+@pytest.mark.long
 def test_a_cluster_whose_head_loses_power() -> None:
     with broken(lambda lab: lab.nodes[0].kill(), nodes=2, node=1) as (lab, run):
         finding = run.result()["findings"][0]

@@ -7,6 +7,7 @@ from tests.playbooks.lab_cluster import LabController, lab_hosts
 pytestmark = [pytest.mark.lab, pytest.mark.cluster, pytest.mark.timed]
 
 
+@pytest.mark.long
 def test_a_control_machine_that_nodes_cannot_reach_or_without_the_token_is_refused() -> None:
     with lab_hosts(1) as controller:
         controller.cluster("up", "-i", controller.inventory)

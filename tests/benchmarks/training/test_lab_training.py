@@ -60,6 +60,7 @@ def check(benchmark: dict[str, Any], strategy: str, ranks: int) -> None:
     assert sent["wire_bytes_per_rank"] == pytest.approx(sent["expected_bytes_per_rank"], rel=0.01)
 
 
+@pytest.mark.long
 def test_strategies_over_three_nodes(ray_lab: Lab) -> None:
     """Three: most dimensions that are cut into shards are no multiple of it."""
     strategies: Sequence[str] = ("ddp", "fsdp", "lora", "qlora")

@@ -32,7 +32,7 @@ for _ in sys.stdin:
 """
 
 
-@pytest.mark.parametrize("nodes", [4, 2])
+@pytest.mark.parametrize("nodes", [pytest.param(4, marks=pytest.mark.long), 2])
 def test_one_cluster_runs_on_all_its_nodes_and_then_on_some(ray_lab: Lab, nodes: int) -> None:
     with lab_run(ray_lab, "--nodes", str(nodes), "--suite", "quick", "--sizes", "1K:64K:8", "--iters", "4") as run:
         assert run.finish(60) == 0, run.errors

@@ -21,6 +21,7 @@ from diagnostics.agent.options import INTERVAL_SECONDS, SHORTEST_INTERVAL_SECOND
 from diagnostics.agent.outlet import Outlet
 from diagnostics.agent.priority import stand_back
 from diagnostics.errors import BadMessageError
+from diagnostics.signal_event import SignalEvent
 
 _PR_SET_PDEATHSIG = 1
 _LAST_WORDS_SECONDS = 1.0
@@ -52,7 +53,7 @@ def _agent_of(parsed: argparse.Namespace) -> tuple[Agent, Outlet]:
         proc=parsed.proc,
         sys=parsed.sys,
     )
-    stop_asked = threading.Event()
+    stop_asked = SignalEvent()
     outlet = Outlet(_write, stop_asked.set)
     return Agent(options, outlet.send, stop_asked, lambda: outlet.dropped), outlet
 

@@ -15,6 +15,7 @@ from diagnostics.agent.sources import SourceKind, Surroundings, sources_of
 from diagnostics.agent.sources.processes import Processes
 from diagnostics.agent.window import MAX_SERIES, Window
 from diagnostics.findings import Finding
+from diagnostics.signal_event import SignalEvent
 
 CLOCK_SECONDS = 60.0
 MAX_LOGS = 256
@@ -42,7 +43,7 @@ class Agent:
         self._samplers = {name: self._sampler(name, kind, given) for name, kind in sources_of(given).items()}
         self._judge, self._told = Judge(interval_seconds=options.interval_seconds), Told()
         self._available: dict[str, str | None] = {}  # by source: why not, None where it is
-        self._stop_asked = stop_asked or threading.Event()
+        self._stop_asked = stop_asked or SignalEvent()
 
     def watch(self, watch: Watch) -> None:
         """Take up processes of ranks, and logs."""

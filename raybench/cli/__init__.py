@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import click
 
 from raybench.cli.output import open_closed_streams, printing, say
+from raybench.processes.lost_interrupt import send_lost_interrupts_again
 from raybench.version import __version__
 
 # name -> (module, the line shown by `raybench --help`); the module holds a click command called `command`
@@ -104,6 +105,7 @@ def group() -> None:
 def main() -> None:
     """Entry point of the console script. Never shows a traceback for an error of ours."""
     open_closed_streams()
+    send_lost_interrupts_again()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # not under nohup
             signal.signal(number, signal.default_int_handler)  # ends a command in order, as Ctrl-C does

@@ -28,6 +28,7 @@ from raybench.execution.record import RunRecord
 from raybench.execution.run import Run
 from raybench.processes.forked import keep_only, print_to
 from raybench.processes.interrupt import Interrupt
+from raybench.processes.lost_interrupt import send_lost_interrupts_again
 from raybench.processes.process_title import set_title
 
 OUTPUT = "driver.log"
@@ -155,6 +156,7 @@ def _listeners(record: RunRecord) -> tuple[int, ...]:
 
 def _drive(record: RunRecord, early: PrestartedRankHost | None, workplace: Path, channel: DriverChannel) -> None:
     """Do the run, and say how it ended."""
+    send_lost_interrupts_again()
     with Interrupt().installed() as interrupt:
         run = Run(record=record, channel=channel, interrupt=interrupt, early=early, workplace=workplace)
         try:

@@ -2,9 +2,10 @@
 
 import contextlib
 import signal
-import threading
 from collections.abc import Iterator
 from types import FrameType
+
+from diagnostics.signal_event import SignalEvent
 
 
 class Interrupt:
@@ -14,7 +15,7 @@ class Interrupt:
     """
 
     def __init__(self) -> None:
-        self.event = threading.Event()
+        self.event = SignalEvent()
         self.received = 0
         self._deferred = False
         self._counting = False

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from raybench.processes.lost_interrupt import send_lost_interrupts_again
+
 if TYPE_CHECKING:
     from tests.gpu.step import Step
 
@@ -120,5 +122,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
+    send_lost_interrupts_again()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a call that is cut ends its step, too
     sys.exit(main())

@@ -37,6 +37,7 @@ QUIET_LOAD = 1.5
 _SIDES = ("without", "with", "control")  # the last without, too
 _SETTLING_SECONDS = 1.0  # of each turn
 _STARTING_SECONDS = 60.0
+_SPARE = 1.5  # steps more than the turns take, as a first short training may be slower than the rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +96,15 @@ def _measured(folder: Path, rounds: int, turn_seconds: float) -> tuple[list[Turn
     """
     seconds = rounds * len(_SIDES) * turn_seconds
     each = _step_seconds(folder / "first")
-    run = start(_command(folder / "run", steps=int((seconds + 10) / each)))
+    run = start(_command(folder / "run", steps=int(_SPARE * (seconds + 10) / each)))
     try:
         agent = _agent_of(run)
         turns = [turn for _ in range(rounds) for turn in _round(agent, turn_seconds)]
         agent.send_signal(signal.SIGCONT)
         memory: Any = agent.memory_full_info()
-        out, _ = run.communicate(timeout=seconds + _STARTING_SECONDS)
+        out, _ = run.communicate(timeout=_SPARE * seconds + _STARTING_SECONDS)
+    except psutil.NoSuchProcess:
+        raise LaunchError("the training ended before the last turn; its first short one was slower") from None
     finally:
         end_tree(run)
     if run.returncode not in (0, 1):

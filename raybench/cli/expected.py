@@ -22,7 +22,13 @@ Examples:
 @click.option("--gpu", metavar="NAME", help="H100, A100, MI300X, ..., or a device name of nvidia-smi.")
 @click.option("--nodes", type=int, default=1, show_default=True, help="Nodes.")
 @click.option("--gpus-per-node", type=int, help="Ranks a node.  [default: the node type's, else 8]")
-@click.option("--nics", type=int, help="NICs a node for GPU traffic.")
+@click.option(
+    "--gpus-installed",
+    type=int,
+    help="GPUs of a node: ranks on some of them use the NICs beside these.  [default: the node type's, else "
+    "--gpus-per-node, or 8 where a node has more NICs than that]",
+)
+@click.option("--nics", type=int, help="NICs a node for GPU traffic, of all its GPUs.")
 @click.option("--nic-gbit", type=float, help="Line rate of one, Gbit/s.")
 @click.option(
     "--network", type=click.Choice(CHOICES["network"]), help="Kind of network.  [default: the node type's, else rdma]"

@@ -1,10 +1,10 @@
 """The shape of a run's cluster, from what its nodes said of themselves; or why it is not known."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 from raybench.documents.run.cluster import ClusterInfo
 from raybench.documents.run.facts import NodeFacts, RdmaPort
+from raybench.expectations.adapters import shared_nics
 from raybench.expectations.regimes import RACKS, Family, NoExpectation, System
 from raybench.hardware.gpus import Gpu, find_gpu, unknown_reason
 
@@ -62,14 +62,8 @@ def _usable_ports(facts: NodeFacts, variables: Mapping[str, str]) -> list[RdmaPo
 
 
 def _share_of_nics(cluster: ClusterInfo, count: int) -> int:
-    """NICs that belong to the GPUs in use: with four of eight GPUs NCCL takes the four NICs beside them.
-
-    NICs beyond a whole number a GPU are for storage, as the two more of a DGX.
-    """
     first = cluster.nodes[0]
-    installed = max(len(first.gpu_names), len(first.ranks))
-    for_gpus = count // installed * installed if count > installed else count
-    return math.ceil(for_gpus * len(first.ranks) / installed)
+    return shared_nics(count, ranks=len(first.ranks), installed=max(len(first.gpu_names), len(first.ranks)))
 
 
 def _total_gbit(ports: Sequence[RdmaPort]) -> float:

@@ -18,12 +18,17 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemOptions:
-    """The shape of a system. None: the ``node_type``'s, else eight ranks a node and an RDMA network."""
+    """The shape of a system. None: the ``node_type``'s, else eight ranks a node and an RDMA network.
+
+    ``nics`` are all NICs of a node for GPU traffic, ``gpus_installed`` its GPUs: ``gpus_per_node`` ranks on it use
+    their share of them.
+    """
 
     node_type: str | None = None
     gpu: str | None = None
     nodes: int = 1
     gpus_per_node: int | None = None
+    gpus_installed: int | None = None
     nics: int | None = None
     nic_gbit: float | None = None
     network: str | None = None
@@ -54,6 +59,7 @@ def expected_bandwidth(options: SystemOptions, *, operation: str = "all_reduce",
 
 
 def _system(options: SystemOptions) -> "System":
+    from raybench.expectations.adapters import likely_installed, shared_nics
     from raybench.expectations.regimes import System
     from raybench.hardware.gpus import gpu_for
     from raybench.hardware.nodes import node_type_named
@@ -67,12 +73,16 @@ def _system(options: SystemOptions) -> "System":
         raise UsageError("name the machine: --node-type, or --gpu with --nics and --nic-gbit")
     _check_counts(options)
     per_node = options.gpus_per_node or (node.gpus if node else 8)
+    nics = options.nics or (node.nics if node else None)
+    installed = options.gpus_installed or (node.gpus if node else likely_installed(ranks=per_node, nics=nics))
+    if per_node > installed:
+        raise UsageError(f"--gpus-per-node is {per_node}; a node has {installed} GPUs (--gpus-installed)")
     return System(
         gpu=gpu,
         ranks=options.nodes * per_node,
         nodes=options.nodes,
         nvlink_ranks=per_node,
-        nics=options.nics or (node.nics if node else None),
+        nics=shared_nics(nics, ranks=per_node, installed=installed) if nics else None,
         nic_gbit=options.nic_gbit or (node.nic_gbit if node else None),
         family=options.network or (_family(node.network) if node else "rdma"),  # type: ignore[arg-type]  # of the choices
         nvls=False if options.no_nvls else None,
@@ -80,7 +90,7 @@ def _system(options: SystemOptions) -> "System":
 
 
 def _check_counts(options: SystemOptions) -> None:
-    for name in ("nodes", "gpus_per_node", "nics"):
+    for name in ("nodes", "gpus_per_node", "gpus_installed", "nics"):
         value = getattr(options, name)
         if value is not None and not 0 < value <= 100_000:
             raise UsageError(f"--{name.replace('_', '-')} is {value}; it must be at least 1 and at most 100000")

@@ -22,3 +22,28 @@ def test_a_figure_for_each_size_or_the_reason_why_there_is_none() -> None:
 def test_a_system_that_cannot_be_is_refused(options: SystemOptions, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         expected_bandwidth(options, sizes="1G")
+
+
+@pytest.mark.parametrize(
+    ("options", "nics"),
+    [
+        (SystemOptions(node_type="ND96isr_H100_v5", nodes=4, gpus_per_node=1), 1),
+        (SystemOptions(node_type="ND96isr_H100_v5", nodes=4, gpus_per_node=4), 4),
+        (SystemOptions(node_type="p5.48xlarge", nodes=4, gpus_per_node=2), 8),
+        (SystemOptions(node_type="p4d.24xlarge", nodes=4, gpus_per_node=1), 1),  # two GPUs share a NIC
+        (SystemOptions(gpu="H100", nodes=4, gpus_per_node=1, nics=8, nic_gbit=400), 1),
+        (SystemOptions(gpu="H100", nodes=4, gpus_per_node=4, nics=4, nic_gbit=400), 4),  # a node of four GPUs
+        (SystemOptions(gpu="H100", nodes=4, gpus_per_node=4, gpus_installed=8, nics=4, nic_gbit=400), 2),
+        (SystemOptions(gpu="H100", nodes=4, nics=10, nic_gbit=400), 8),  # two of a DGX are for storage
+    ],
+)
+def test_some_gpus_of_a_node_have_their_share_of_its_nics(options: SystemOptions, nics: int) -> None:
+    answer = expected_bandwidth(options, sizes="8G")
+    assert f"{nics} x " in answer.points[0].basis
+    most = nics * (options.nic_gbit or {"p5.48xlarge": 100, "p4d.24xlarge": 100}.get(options.node_type or "", 400)) / 8
+    assert answer.points[0].busbw_gb_per_s <= most
+
+
+def test_more_ranks_than_gpus_are_refused() -> None:
+    with pytest.raises(UsageError, match="--gpus-per-node is 16; a node has 8 GPUs"):
+        expected_bandwidth(SystemOptions(node_type="p5.48xlarge", gpus_per_node=16), sizes="1G")

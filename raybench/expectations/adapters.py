@@ -6,7 +6,7 @@ _BOARD = 8  # GPUs of a board with switches, where nothing says how many a node 
 
 
 def shared_nics(nics: int, *, ranks: int, installed: int) -> int:
-    """NICs that belong to ``ranks`` of a node's ``installed`` GPUs: with four of eight GPUs NCCL takes the four beside them.
+    """NICs that belong to ``ranks`` of a node's ``installed`` GPUs: of four of eight, NCCL takes the four beside them.
 
     NICs beyond a whole number a GPU are for storage, as the two more of a DGX. A single GPU of four that share a NIC
     has all of that NIC.

@@ -59,7 +59,7 @@ def expected_bandwidth(options: SystemOptions, *, operation: str = "all_reduce",
 
 
 def _system(options: SystemOptions) -> "System":
-    from raybench.expectations.adapters import likely_installed, shared_nics
+    from raybench.expectations.nic_share import likely_installed, shared_nics
     from raybench.expectations.regimes import System
     from raybench.hardware.gpus import gpu_for
     from raybench.hardware.nodes import node_type_named

@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-long lint format docs nccl-matrix bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
-	bench-agent bench-agent-scale bench-planted fuzz bench-hogs bench-preflight bench-scan bench-verdicts collection readmes gpu-proof gpu-proof-dry gpu-paths gpu-pack clean
+	bench-agent bench-agent-scale bench-planted fuzz bench-hogs bench-preflight bench-scan bench-verdicts collection readmes gpu-proof gpu-proof-dry gpu-paths gpu-pack site pictures clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -90,6 +90,13 @@ gpu-proof: ## prove on this machine's GPU what is claimed of one; again: the ste
 
 gpu-proof-dry: ## the same steps in the same order on a CPU, over gloo
 	$(BIN)/python -m tests.gpu --dry-run --again $(PROOF)
+
+site: ## the documentation as pages, into build/site
+	$(BIN)/python -m sphinx -q -W -b html docs build/site
+	$(BIN)/python -m sphinx -q -b man docs build/man
+
+pictures: ## the pictures of the documentation, from stored results
+	$(BIN)/python -m tests.site.pictures
 
 gpu-paths: ## write docs/gpu.md: every path that only a GPU reaches, and whether a record proves it
 	$(BIN)/python -m tests.gpu.paths --write

@@ -36,7 +36,8 @@ def tracked() -> tuple[str, ...]:
 
 
 def documents() -> list[str]:
-    return ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))]
+    pages = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "_made" not in path.parts]
+    return ["README.md", "CONTRIBUTING.md", *(str(path.relative_to(ROOT)) for path in pages)]
 
 
 def missing(text: str, files: tuple[str, ...]) -> list[str]:

@@ -56,7 +56,7 @@ def sources() -> Iterator[tuple[str, str]]:
         path = ROOT / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             place = file.relative_to(ROOT).as_posix()
-            if file.suffix in SUFFIXES and place != "docs/glossary.md":
+            if file.suffix in SUFFIXES and place != "docs/glossary.md" and "_made" not in file.parts:
                 yield place, file.read_text()
 
 

@@ -1,0 +1,42 @@
+"""The site builds without a warning: no page is left out, no link leads nowhere, no picture is missing or stale."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from raybench.cli import COMMANDS
+from tests.site.pictures import PICTURES, terminal
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "-d", str(target / "trees")]
+    done = subprocess.run(
+        [*command, "docs", str(target / "html")], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return target / "html"
+
+
+def test_every_command_is_on_the_page_of_commands(site: Path) -> None:
+    text = (site / "_made/commands.html").read_text(encoding="utf-8")
+    assert {name for name in COMMANDS if f'id="{name}"' not in text} == set()
+    assert 'id="nodes-watch"' in text
+
+
+def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
+    loaded = re.compile(r'<(?:script|link|img)[^>]*(?:src|href)="(?:https?:)?//')
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 20
+    assert [page.name for page in pages if loaded.search(page.read_text(encoding="utf-8"))] == []
+
+
+def test_the_pictures_are_those_that_the_script_makes() -> None:
+    assert (PICTURES / "terminal.svg").read_text(encoding="utf-8") == terminal(), "make pictures"
+    assert "://" not in terminal().replace("http://www.w3.org/", "").replace("https://www.textualize.io", "")

@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "slurm": ("raybench.cli.launching.slurm_jobs", "Read what jobs of Slurm left in their outputs."),
     "top": ("raybench.cli.top", "Watch a run that goes on in another terminal."),
     "show": ("raybench.cli.show", "Show a run that was measured before, in any format."),
-    "compare": ("raybench.cli.comparing.compare", "Compare results that exist: faster, slower, or no difference."),
+    "compare": ("raybench.cli.comparing.compare", "Compare results that exist: faster, slower, no difference, or cannot tell."),
     "baseline": (
         "raybench.cli.comparing.baseline",
         "Keep what many healthy runs reach, and check later ones against it.",

@@ -178,6 +178,7 @@ def _with_interval(one: ComparedFigure, found: RatioInterval, gate: float | None
         repeated=found.repeated,
         counts=found.counts,
         allowed=found.allowed,
+        least_shown=found.least_shown,
         difference=difference_of(one, found),
     )
     return structs.replace(with_ratio, regression=regression_of(with_ratio, gate))

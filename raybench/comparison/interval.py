@@ -39,6 +39,15 @@ class RatioInterval:
         return math.sqrt(self.high / self.low) - 1
 
     @property
+    def least_shown(self) -> float:
+        """The smallest difference that these runs could show, in whichever direction it has to be larger."""
+        return max(self.ratio / self.low, self.high / self.ratio, 1.0) - 1 if self.low > 0 else math.expm1(_MOST)
+
+    def is_within(self, share: float) -> bool:
+        """Whether the interval leaves out a difference of ``share`` or more."""
+        return 1 / (1 + share) < self.low and self.high < 1 + share
+
+    @property
     def is_clear(self) -> bool:
         """Whether the interval leaves out that both are the same."""
         return self.low > 1 or self.high < 1

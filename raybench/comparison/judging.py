@@ -7,7 +7,7 @@ from raybench.comparison.interval import RatioInterval
 from raybench.documents.comparison.comparison import ComparedFigure, Difference
 from raybench.verdicts import SEVERITY, Conclusion
 
-_MOST_UNSEEN = 0.5  # of the figure that is known best: NVLink, a NIC of two, half of the nodes hide behind more
+LEAST_TOLD = 0.05  # a slowdown that matters: "no difference" is said only where the interval leaves it out
 _MORE = "measure more: --repeats 5, or several runs"
 _BAD = ("warn", "error", "fail")
 
@@ -36,9 +36,9 @@ def changed_checks(outcomes: Sequence[Mapping[str, str]]) -> Changed:
 
 
 def difference_of(figure: ComparedFigure, found: RatioInterval) -> Difference:
-    """By the whole interval: ``no difference`` where it holds 1."""
+    """By the whole interval. One that holds 1 is no evidence that nothing differs: it must leave out LEAST_TOLD too."""
     if not found.is_clear:
-        return "no difference"
+        return "no difference" if found.is_within(LEAST_TOLD) else "cannot tell"
     is_more = found.ratio > 1
     if figure.unit in ("s", "us"):
         return "slower" if is_more else "faster"
@@ -102,18 +102,25 @@ def _by_gate(
 
 def _by_difference(compared: Sequence[ComparedFigure], sides: Sequence[str]) -> Conclusion:
     worse = [one for one in compared if one.is_worse]
+    unclear = [one for one in compared if one.difference == "cannot tell"]
+    left = f"; cannot tell in {_count(unclear)} ({_unseen(unclear)})" if unclear else ""
     if worse:
-        return Conclusion(verdict="warning", reason=_first(worse, sides))
+        return Conclusion(verdict="warning", reason=_first(worse, sides) + left)
     better = [one for one in compared if one.is_improved]
     if better:
-        return Conclusion(verdict="ok", reason=_first(better, sides))
-    widths = sorted(one.half_width for one in compared)
-    least, most = (f"{width:.1%}" if width < 1 else f"{1 + width:.1f}x" for width in (widths[0], widths[-1]))
-    unseen = most if least == most else f"{least} to {most}"
-    reason = f"no difference in {_count(compared)}; less than {unseen} would not be seen"
-    if widths[0] > _MOST_UNSEEN:  # such figures are no evidence that anything is the same
-        return Conclusion(verdict="unknown", reason=f"{reason}; {_MORE}")
-    return Conclusion(verdict="ok", reason=reason)
+        return Conclusion(verdict="ok", reason=_first(better, sides) + left)
+    if len(unclear) == len(compared):
+        text = f"cannot tell in {_count(unclear)}: {_unseen(unclear)}"
+        return Conclusion(verdict="unknown", reason=f"{text}; {_MORE}")
+    same = [one for one in compared if one.difference == "no difference"]
+    return Conclusion(verdict="ok", reason=f"no difference in {_count(same)}: {_unseen(same)}{left}")
+
+
+def _unseen(figures: Sequence[ComparedFigure]) -> str:
+    """From which difference on the runs could show one, of the figure that is known best to that known least."""
+    shares = sorted(one.least_shown or 0.0 for one in figures)
+    least, most = (f"{share:.1%}" if share < 1 else f"{1 + share:.1f}x" for share in (shares[0], shares[-1]))
+    return f"less than {least if least == most else f'{least} to {most}'} would not be seen"
 
 
 def _first(figures: Sequence[ComparedFigure], sides: Sequence[str]) -> str:

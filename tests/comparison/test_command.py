@@ -38,7 +38,7 @@ def called(*arguments: str) -> Result:
 
 def test_the_verdict_stands_first_and_the_gate_is_the_exit_code(tmp_path: Path) -> None:
     before, same, slower = (
-        written(tmp_path, name, run) for name, run in (("a", FULL[9]), ("b", FULL[8]), ("c", SLOWER[7]))
+        written(tmp_path, name, run) for name, run in (("a", FULL[9]), ("b", FULL[10]), ("c", SLOWER[7]))
     )
     shown = called(before, same)
     assert shown.exit_code == 0

@@ -36,7 +36,9 @@ def command(results: tuple[Path, ...], gate: str | None, *, unlike: bool, **show
     folder of several runs of the same, whose spread then decides.
 
     What differs in configuration and environment comes first, then each figure with its ratio and a 95 %
-    interval. Without --gate the exit code is 0 where figures were compared, 3 where nothing can be told.
+    interval. "no difference" leaves out one of 5 %; where the runs cannot, it is "cannot tell", with the
+    smallest difference that they could show. Without --gate the exit code is 0 where figures were
+    compared, 3 where nothing can be told.
     """
     from raybench.services.comparing.compare import compare_results
 

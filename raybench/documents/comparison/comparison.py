@@ -3,14 +3,14 @@
 Schema ``raybench.comparison/1``: keys are added, never renamed or removed. The first side is the reference.
 """
 
-import math
 from typing import ClassVar, Literal
 
 from raybench.documents.part import FieldwiseDocument, FieldwisePart
 from raybench.verdicts import Conclusion, Verdict
 
-# Of a figure: by its whole interval. ``not compared``: it is on one side only, or ``reason`` says why.
-Difference = Literal["no difference", "faster", "slower", "less", "more", "not compared"]
+# Of a figure: by its whole interval. ``no difference``: it lies within LEAST_TOLD of 1; ``cannot tell``: it holds 1 and
+# more than that. ``not compared``: it is on one side only, or ``reason`` says why.
+Difference = Literal["no difference", "cannot tell", "faster", "slower", "less", "more", "not compared"]
 Repeated = Literal["runs", "launches", "blocks", "nothing"]
 
 
@@ -40,7 +40,8 @@ class ComparedFigure(FieldwisePart, frozen=True, kw_only=True):
 
     ``ratio`` is the side's value over the reference's, with its 95 % interval, that of all figures together;
     ``repeated`` says what it rests on and ``counts`` how often, on the reference and the side. ``allowed``: the share
-    by which two launches may differ besides, where neither side was launched twice. ``is_summary``: the geometric mean
+    by which two launches may differ besides, where neither side was launched twice. ``least_shown``: the smallest
+    difference that these runs could show, a share. ``is_summary``: the geometric mean
     of the benchmark's points. ``regression``: whether it is worse than the gate by the interval; None where that is not
     known, or no gate was given, or the figure has no direction.
     """
@@ -60,6 +61,7 @@ class ComparedFigure(FieldwisePart, frozen=True, kw_only=True):
     repeated: Repeated | None = None
     counts: tuple[int, int] | None = None
     allowed: float | None = None
+    least_shown: float | None = None
     is_summary: bool = False
     regression: bool | None = None
     reason: str = ""
@@ -71,18 +73,13 @@ class ComparedFigure(FieldwisePart, frozen=True, kw_only=True):
         return f"{self.benchmark}, {self.point}{what}"
 
     @property
-    def half_width(self) -> float:
-        """The share by which the figure would have to differ to be seen; 0 where it was not compared."""
-        return math.sqrt(self.high / self.low) - 1 if self.low and self.high else 0.0
-
-    @property
     def difference_text(self) -> str:
-        """``1.08x slower [1.05, 1.11]``, or ``no difference [0.98, 1.04]``; turned so that the factor is above 1."""
+        """``1.08x slower [1.05, 1.11]``, ``no difference [0.98, 1.04]`` or ``cannot tell [0.9, 1.2]``; factors above 1."""
         if self.ratio is None or self.low is None or self.high is None:
             return self.difference
         turned = (self.ratio, self.low, self.high)
-        if self.difference == "no difference":
-            return f"no difference [{self.low:.3g}, {self.high:.3g}]"
+        if self.difference in ("no difference", "cannot tell"):
+            return f"{self.difference} [{self.low:.3g}, {self.high:.3g}]"
         if self.ratio < 1:
             turned = 1 / self.ratio, 1 / self.high, 1 / self.low
         value, low, high = (f"{one:.3f}" if one < 1.1 else f"{one:.2f}" for one in turned)

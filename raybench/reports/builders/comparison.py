@@ -11,7 +11,7 @@ from raybench.reports.workloads.display import Row
 from raybench.units import format_seconds
 
 _MOST_DIFFERENCES = 4
-_TONES = {"slower": "bad", "faster": "good"}
+_REST = ("cannot tell", "no difference", "less", "more", "not compared")
 _FOOTER = (
     (
         "A ratio is that of the figures of a side and of the reference, which is the first; the 95 % intervals of all "
@@ -144,7 +144,7 @@ def _screen_rows(comparison: Comparison) -> Iterator[Row]:
 
 
 def _gravity(one: ComparedFigure) -> int:
-    return 0 if one.is_worse else 1 if one.is_improved else 3 if one.difference == "not compared" else 2
+    return 0 if one.is_worse else 1 if one.is_improved else _REST.index(one.difference) + 2
 
 
 def _amount(value: float | None, unit: str) -> str:

@@ -36,11 +36,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "slurm": ("raybench.cli.launching.slurm_jobs", "Read what jobs of Slurm left in their outputs."),
     "top": ("raybench.cli.top", "Watch a run that goes on in another terminal."),
     "show": ("raybench.cli.show", "Show a run that was measured before, in any format."),
-    "compare": ("raybench.cli.comparing.compare", "Compare results that exist: faster, slower, no difference, or cannot tell."),
+    "compare": (
+        "raybench.cli.comparing.compare",
+        "Compare results that exist: faster, slower, no difference, or cannot tell.",
+    ),
     "baseline": (
         "raybench.cli.comparing.baseline",
         "Keep what many healthy runs reach, and check later ones against it.",
     ),
+    "history": ("raybench.cli.comparing.history", "Follow each figure over all runs of a folder; name what changed."),
     "samples": ("raybench.cli.samples", "Give a run samples of its nodes that DCGM or Prometheus took."),
     "collect": ("raybench.cli.collect", "Fetch logs and facts of hosts over SSH, and say what they prove."),
     "agent": ("raybench.cli.agent", "Watch this node while something runs on it, and warn as it happens."),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from raybench.comparison.interval import RatioInterval
 from raybench.documents.comparison.comparison import ComparedFigure, Difference
@@ -39,10 +40,14 @@ def difference_of(figure: ComparedFigure, found: RatioInterval) -> Difference:
     """By the whole interval. One that holds 1 is no evidence that nothing differs: it must leave out LEAST_TOLD too."""
     if not found.is_clear:
         return "no difference" if found.is_within(LEAST_TOLD) else "cannot tell"
-    is_more = found.ratio > 1
-    if figure.unit in ("s", "us"):
+    return direction_of(figure.unit, is_more=found.ratio > 1)
+
+
+def direction_of(unit: str, *, is_more: bool) -> Literal["slower", "faster", "more", "less"]:
+    """What more, or less, of a figure in a unit is called."""
+    if unit in ("s", "us"):
         return "slower" if is_more else "faster"
-    if figure.unit in ("GB/s", "Gb/s"):
+    if unit in ("GB/s", "Gb/s"):
         return "faster" if is_more else "slower"
     return "more" if is_more else "less"
 

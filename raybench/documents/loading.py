@@ -43,6 +43,7 @@ KINDS: Mapping[str, DocumentKind] = {
     "raybench.selftest": DocumentKind(title="the selftest", module="selftest", name="SelftestReport"),
     "raybench.baseline": DocumentKind(title="the baseline", module="comparison.baseline", name="RunsBaseline"),
     "raybench.comparison": DocumentKind(title="the comparison", module="comparison.comparison", name="Comparison"),
+    "raybench.history": DocumentKind(title="the history", module="comparison.history", name="History"),
     "raybench.configure": DocumentKind(title="the configuration", module="configuration", name="Configuration"),
 }
 

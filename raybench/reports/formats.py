@@ -38,6 +38,7 @@ class Format:
 FORMATS: dict[str, Format] = {
     "html": Format(module="raybench.reports.html", function="render_html", help="the report, one file with its plots"),
     "markdown": Format(module="raybench.reports.markdown", function="render_markdown", help="for an issue or a chat"),
+    "latex": Format(module="raybench.reports.latex", function="render_latex", help="tables for a paper"),
     "csv": Format(module="raybench.reports.csv", function="render_csv", help="one row a point"),
     "json": Format(
         module="raybench.reports.json", function="render_json", help="the document, as this version writes it"

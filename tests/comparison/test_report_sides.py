@@ -30,7 +30,7 @@ def test_a_result_beside_itself_is_no_difference(path: Path) -> None:
     for one in found.compared:
         assert one.low is not None
         assert one.high is not None
-        assert one.difference == ("no difference" if 1 / 1.05 < one.low and one.high < 1.05 else "cannot tell")
+        assert one.difference == ("no difference" if one.low > 1 / 1.05 and one.high < 1.05 else "cannot tell")
     assert found.compared or found.kind == "preflight"
 
 
@@ -100,7 +100,10 @@ def test_a_result_of_torchrun_is_compared(tmp_path: Path) -> None:
     path = tmp_path / "points.json"
     path.write_text(json.dumps(content), encoding="utf-8")
     found = compare_results([path, path])
-    assert (found.kind, {one.difference for one in found.compared}) == ("torchrun", {"cannot tell"})  # a few samples, small messages
+    assert (found.kind, {one.difference for one in found.compared}) == (
+        "torchrun",
+        {"cannot tell"},
+    )  # a few samples, small messages
 
 
 @pytest.mark.parametrize("name", ["expected-c973227", "diagnosis-c973227", "estimate-e661440"])

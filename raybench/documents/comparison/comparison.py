@@ -74,7 +74,7 @@ class ComparedFigure(FieldwisePart, frozen=True, kw_only=True):
 
     @property
     def difference_text(self) -> str:
-        """``1.08x slower [1.05, 1.11]``, ``no difference [0.98, 1.04]`` or ``cannot tell [0.9, 1.2]``; factors above 1."""
+        """``1.08x slower [1.05, 1.11]``, ``no difference [0.98, 1.04]`` or ``cannot tell [0.9, 1.2]``."""
         if self.ratio is None or self.low is None or self.high is None:
             return self.difference
         turned = (self.ratio, self.low, self.high)

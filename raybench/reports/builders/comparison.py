@@ -38,11 +38,11 @@ def comparison_report(comparison: Comparison, _: Asked) -> Report:
 def comparison_screen(comparison: Comparison, _: Asked) -> Report:
     """The verdict, what differs in short, and the figures, those that differ first."""
     changed = [one for one in comparison.differences if one.about != "outcome"]
-    lines = [Text(text=_difference_line(one), tone="soft") for one in changed[:_MOST_DIFFERENCES]]
+    lines = [Text(text=difference_line(one), tone="soft") for one in changed[:_MOST_DIFFERENCES]]
     more = len(changed) - len(lines)
     if more > 0:
         lines.append(Text(text=f"and {count_of(more, 'more difference')}: --full", tone="soft"))
-    outcomes = [_difference_line(one) for one in comparison.differences if one.about == "outcome"][:2]
+    outcomes = [difference_line(one) for one in comparison.differences if one.about == "outcome"][:2]
     return Report(
         name=_name(comparison),
         title=_name(comparison),
@@ -73,7 +73,8 @@ def _when(comparison: Comparison) -> str:
     return ", ".join(one.started_at for one in comparison.sides if one.started_at)
 
 
-def _difference_line(one: Differing) -> str:
+def difference_line(one: Differing) -> str:
+    """``environment: torch: 2.12.0 -> 2.13.0``."""
     values = " -> ".join("not there" if value is None else printable(value) for value in one.values)
     return f"{one.about}: {printable(one.name)}: {values}"
 
@@ -109,8 +110,8 @@ def _figures_table(figures: Sequence[ComparedFigure]) -> Table:
             Cell(text=printable(one.benchmark), tone="strong" if one.is_summary else ""),
             Cell(text=printable(one.point)),
             Cell(text=printable(one.quantity)),
-            Cell(text=_amount(one.values[0], one.unit)),
-            Cell(text=_amount(one.values[1], one.unit)),
+            Cell(text=amount_text(one.values[0], one.unit)),
+            Cell(text=amount_text(one.values[1], one.unit)),
             Cell(text="-" if one.ratio is None else f"{one.ratio:.3f}"),
             Cell(text="-" if one.low is None or one.high is None else f"{one.low:.3f} to {one.high:.3f}"),
             Cell(text=one.difference, tone=_tone(one), hint=printable(one.reason)),
@@ -138,7 +139,7 @@ def _screen_rows(comparison: Comparison) -> Iterator[Row]:
     shown = [one for one in comparison.figures if one.is_better or one.difference == "not compared"]
     for one in sorted(shown, key=_gravity):
         whose = f"{printable(comparison.sides[one.side].name)}: " if several else ""
-        values = " -> ".join(_amount(value, one.unit) for value in one.values)
+        values = " -> ".join(amount_text(value, one.unit) for value in one.values)
         said = printable(one.reason) if one.reason else f"{one.difference_text}"
         yield f"{whose}{printable(one.label)}", values, said
 
@@ -147,7 +148,8 @@ def _gravity(one: ComparedFigure) -> int:
     return 0 if one.is_worse else 1 if one.is_improved else _REST.index(one.difference) + 2
 
 
-def _amount(value: float | None, unit: str) -> str:
+def amount_text(value: float | None, unit: str) -> str:
+    """A figure with its unit; ``-`` where there is none."""
     if value is None:
         return "-"
     if unit == "s":

@@ -39,6 +39,7 @@ BUILDERS: dict[str, Builders] = {
     "CollectionReport": Builders(whole="collection:collection_report"),
     "Configuration": Builders(whole="configuration:configuration_report"),
     "Comparison": Builders(whole="comparison:comparison_report", screen="comparison:comparison_screen"),
+    "History": Builders(whole="history:history_report", screen="history:history_screen"),
     "ClusterStatus": Builders(whole="cluster:cluster_report"),
     "Diagnosis": Builders(whole="figures:diagnosis_report"),
     "EstimateReport": Builders(whole="figures:figures_report", terminal="estimate:estimate_tables"),

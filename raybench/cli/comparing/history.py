@@ -1,0 +1,36 @@
+"""``raybench history``: each figure over all runs of a folder."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from raybench.cli.comparing.showing import FORMAT, FULL, JSON, OUTPUT, show_document
+
+EXAMPLES = """\b
+Examples:
+  raybench history runs                        the trend of each figure, and since which run it is another
+  raybench history runs --full                 every change with what is different since
+  raybench history runs --format html -o history.html
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@JSON
+@FORMAT
+@FULL
+@OUTPUT
+def command(folder: Path, **shown: Any) -> None:
+    """Follow each figure over all runs below DIR, oldest first, each machine by itself.
+
+    Where a figure has another level from some run on, that run is named with its date, and with what differs from the
+    run before: machine, configuration, environment. A change takes three runs on each side; the intervals of
+    all figures hold together with 95 %. The exit code is 0, or 3 where there are too few runs to tell.
+    """
+    from raybench.services.comparing.history import history_of
+
+    found = history_of(folder)
+    show_document(found, **shown)
+    sys.exit(found.exit_code)

@@ -1,0 +1,101 @@
+"""All runs of a folder in the order of time (``raybench history --json``): each figure's trend, and where it changed.
+
+Schema ``raybench.history/1``: keys are added, never renamed or removed.
+"""
+
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from raybench.documents.comparison.comparison import Differing
+from raybench.documents.part import FieldwiseDocument, FieldwisePart
+from raybench.documents.quantity import Count
+from raybench.verdicts import Conclusion, Verdict
+
+Value = Annotated[float, Meta(gt=0, lt=1e30)]
+
+
+class HistoryRun(FieldwisePart, frozen=True, kw_only=True):
+    """A run: where it is below the folder, when it began, and the verdict that it ended in."""
+
+    path: str
+    run_id: str
+    started_at: str
+    verdict: str
+
+
+class OmittedRun(FieldwisePart, frozen=True, kw_only=True):
+    """A run that is in the folder and in no figure."""
+
+    path: str
+    reason: str
+
+
+class ChangePoint(FieldwisePart, frozen=True, kw_only=True):
+    """From ``run`` on, an index of all runs, the figure has another level: ``before`` and ``after`` are the two.
+
+    ``ratio`` of the two with its 95 % interval, that of all figures and places together. ``differences``: what of
+    machine, configuration and environment differs between this run and the one before it that has the figure.
+    """
+
+    run: Count
+    before: Value
+    after: Value
+    ratio: Value
+    low: Value
+    high: Value
+    direction: Literal["faster", "slower", "less", "more"]
+    is_worse: bool | None
+    differences: tuple[Differing, ...] = ()
+
+
+class HistorySeries(FieldwisePart, frozen=True, kw_only=True):
+    """One figure on one machine. ``runs``: indices of all runs, in the order of time; ``values``: its level in each."""
+
+    benchmark: str
+    parameters: str
+    point: str
+    quantity: str
+    unit: str
+    is_better: Literal["lower", "higher", ""]
+    machine: str
+    runs: tuple[Count, ...]
+    values: tuple[Value, ...]
+    changes: tuple[ChangePoint, ...] = ()
+
+    def contradiction(self) -> str | None:
+        """Whether each value has its run."""
+        return None if len(self.runs) == len(self.values) > 0 else "a figure with other runs than values"
+
+    @property
+    def label(self) -> str:
+        """``all_reduce float32 sum, 16M``, and what of it was measured where that is not its time."""
+        what = "" if self.quantity == "time" else f", {self.quantity}"
+        return f"{self.benchmark}, {self.point}{what}"
+
+
+class History(FieldwiseDocument, frozen=True, kw_only=True):
+    """The runs of a folder, oldest first, and each of their figures."""
+
+    verdict: Verdict
+    verdict_reason: str
+    folder: str
+    runs: tuple[HistoryRun, ...]
+    series: tuple[HistorySeries, ...]
+    omitted: tuple[OmittedRun, ...] = ()
+    SCHEMA: ClassVar[str] = "raybench.history/1"
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """The verdict and its reason."""
+        return Conclusion(verdict=self.verdict, reason=self.verdict_reason)
+
+    @property
+    def exit_code(self) -> int:
+        """That of the verdict."""
+        return self.conclusion.exit_code
+
+    def contradiction(self) -> str | None:
+        """Whether every run that is spoken of is there."""
+        spoken = [run for one in self.series for run in (*one.runs, *(change.run for change in one.changes))]
+        return None if max(spoken, default=-1) < len(self.runs) else "a figure of a run that is not there"

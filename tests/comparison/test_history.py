@@ -1,0 +1,144 @@
+"""All runs of a folder: where a figure changes, what came with it, and that the same thing changes nowhere."""
+
+import json
+import random
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from raybench.cli.comparing.history import command
+from raybench.comparison.past import Past
+from raybench.comparison.trend import steps_of
+from raybench.documents.comparison.history import History
+from raybench.errors import UsageError
+from raybench.reports.builders.history import sparkline
+from raybench.reports.formats import FORMATS
+from raybench.services.comparing.history import history_of
+from raybench.stats import median
+from tests.comparison.recorded import FULL, SLOWER
+from tests.reports.sample import run_result
+
+LEVELS, LOWER = ([median(run) for run in runs] for runs in (FULL, SLOWER))
+
+
+def test_a_link_that_became_slower_is_found_at_its_run() -> None:
+    (step,) = steps_of([*LEVELS, *LOWER])
+    assert step.index == len(LEVELS)
+    assert step.low <= 100 / 95 <= step.high
+    assert step.ratio == pytest.approx(100 / 95, rel=0.01)
+
+
+def test_runs_of_the_same_thing_change_nowhere() -> None:
+    chosen = random.Random(7)
+    found = sum(bool(steps_of(chosen.sample(LEVELS, 20))) for _ in range(200))
+    noise = sum(bool(steps_of([chosen.lognormvariate(0, 0.1) for _ in range(60)])) for _ in range(200))
+    assert found <= 10
+    assert noise <= 10
+
+
+@pytest.mark.parametrize(
+    ("values", "places"),
+    [
+        ([1.0] * 3 + [1.1] * 2, []),  # two runs are no level
+        ([1.0] * 3 + [1.1] * 3, [3]),
+        ([1.0] * 10 + [3.0] + [1.0] * 10, []),  # one slow run
+        ([1.0] * 8 + [1.2] * 8 + [1.0] * 8, [8, 16]),  # and back
+        ([1.0] * 10 + [1.005] * 10, []),  # below what matters
+        ([2.0], []),
+    ],
+)
+def test_places_of_changes(values: list[float], places: list[int]) -> None:
+    assert [step.index for step in steps_of(values)] == places
+
+
+def written(folder: Path, number: int, factor: float, **changes: Any) -> None:
+    """A run of the sample, ``factor`` times as slow, with some noise of its own."""
+    noise = random.Random(number)
+    content = json.loads(json.dumps(run_result().to_json()))
+    content |= {"run_id": f"run-{number:03}", "started_at": f"2026-11-{1 + number // 24:02}T{number % 24:02}:00:00Z"}
+    content["cluster"]["emulated"] = False
+    content["environment"]["versions"] |= changes
+    of_run = factor * noise.gauss(1.0, 0.005)
+    for benchmark in content["benchmarks"]:
+        for point in benchmark["points"]:
+            point["samples_seconds"] = [one * of_run for one in point["samples_seconds"]]
+    path = folder / f"week-{number // 7}" / f"run-{number:03}"
+    path.mkdir(parents=True)
+    (path / "result.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Twelve runs, from the eighth on 10 % slower with another driver; and one that is no run."""
+    for number in range(12):
+        written(tmp_path, number, 1.1 if number >= 7 else 1.0, nccl="2.29.1" if number >= 7 else "2.28.3")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/result.json").write_text("{", encoding="utf-8")
+    return tmp_path
+
+
+def test_the_run_is_named_with_its_date_and_what_came_with_it(folder: Path) -> None:
+    found = history_of(folder)
+    assert (found.verdict, found.exit_code) == ("warning", 0)
+    assert "slower since 2026-11-01T07:00:00Z, run run-007" in found.verdict_reason
+    assert [run.run_id for run in found.runs] == [f"run-{number:03}" for number in range(12)]
+    changes = [change for one in found.series for change in one.changes]
+    assert {change.run for change in changes} == {7}
+    assert {(one.about, one.name, *one.values) for change in changes for one in change.differences} == {
+        ("environment", "nccl", "2.28.3", "2.29.1")
+    }
+    assert [one.path for one in found.omitted] == ["broken"]
+    assert "broken" in found.omitted[0].reason
+
+
+def test_the_document_is_read_as_it_was_written_and_shown_in_every_format(folder: Path) -> None:
+    found = history_of(folder)
+    assert History.of_json(json.loads(json.dumps(found.to_json())), "it") == found
+    for name, form in FORMATS.items():
+        assert "run-007" in form.render(found), name
+    shown = CliRunner().invoke(command, [str(folder)])
+    assert shown.exit_code == 0
+    assert shown.output.startswith("# VERDICT: WARNING: ")
+    assert "nccl: 2.28.3 -> 2.29.1" in shown.output
+    assert "1 run cannot be read" in shown.output
+
+
+def test_few_runs_are_no_trend_and_no_folder_is_invalid_usage(tmp_path: Path) -> None:
+    for number in range(4):
+        written(tmp_path / "few", number, 1.0)
+    few = history_of(tmp_path / "few")
+    assert (few.verdict, few.exit_code) == ("unknown", 3)
+    assert "from 6 on" in few.verdict_reason
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "nowhere"):
+        with pytest.raises(UsageError, match="raybench run"):
+            history_of(tmp_path / name)
+
+
+def test_a_run_more_costs_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        written(tmp_path, number, 1.0)
+    kept: list[int] = []
+    taken = Past.take
+
+    def counted(self: Past, *run: Any) -> None:
+        taken(self, *run)
+        kept.append(tracemalloc.get_traced_memory()[0])
+
+    monkeypatch.setattr(Past, "take", counted)
+    tracemalloc.start()
+    try:
+        history_of(tmp_path)
+    finally:
+        tracemalloc.stop()
+    size = next(tmp_path.rglob("result.json")).stat().st_size
+    assert (kept[-1] - kept[4]) / (len(kept) - 5) < size / 10, "the documents of all runs are held"
+
+
+def test_a_sparkline_is_as_wide_as_there_is_room() -> None:
+    assert sparkline([1.0, 2.0]) == "▁█"
+    assert sparkline([1.0] * 3) == "▁▁▁"
+    assert len(sparkline([float(one) for one in range(1000)])) <= 24

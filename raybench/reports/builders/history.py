@@ -16,7 +16,7 @@ _MOST_CHANGED = 4
 _FOOTER = (
     (
         "A change is a step between the levels of three runs or more on each side, beyond what the largest of all "
-        "steps reaches by chance; the 95 % intervals of all figures hold together. A run that is slow by itself is none."
+        "steps reaches by chance; the 95 % intervals of all figures hold together. A run slow by itself is none."
     ),
 )
 

@@ -12,6 +12,7 @@ from diagnostics.events import Event
 from diagnostics.facts.communicator import Channel, CollectiveLog, Communicator
 from diagnostics.facts.flight_record import FlightRecord
 from diagnostics.facts.process import Device, Process, ProcessKey, version_numbers
+from diagnostics.facts.rank_hosts import hosts_of_ranks, ring_size
 
 MAX_EVENTS = 400
 MAX_LOCAL_RANKS = 16  # no machine has more NVIDIA GPUs; AMD's partitions make more
@@ -284,7 +285,7 @@ class JobFacts:
         """Ranks of the largest communicator: by its Init lines, else by other lines of NCCL; None where none tells."""
         if self.world is not None:
             return self.world.nranks
-        named = [event.number("nranks") or 0 for event in self.of("rank-named", "destroy")]
+        named = [event.number("nranks") or 0 for event in self.of("rank-named", "destroy", "abort")]
         rings = [{int(rank) for rank in event.fields["ranks"].split()} for event in self.of("ring")]
         whole = [len(ring) for ring in rings if ring == set(range(len(ring)))]
         return max((*named, *whole), default=0) or None
@@ -294,7 +295,7 @@ class JobFacts:
         """Nodes of the world communicator: NCCL's own count, else the hosts of all its ranks."""
         world = self.world
         if world is None:
-            return self._nodes_of_named_ranks or self._nodes_of_lone_ranks
+            return self._nodes_of_named_ranks or self._nodes_of_lone_ranks or self._nodes_of_channels
         if world.nodes is not None or world.nranks == 1:
             return world.nodes or 1
         if len(world.members) == world.nranks and world.hosts and (len(world.hosts) > 1 or not self.net_channels):
@@ -303,7 +304,7 @@ class JobFacts:
             return 1
         processes = [process for process in self.processes.values() if process.host]
         alone = len(self.hosts) == 1 and len(processes) >= world.nranks and not self.net_channels
-        return 1 if alone else None
+        return 1 if alone else self._nodes_of_channels
 
     @cached_property
     def _nodes_of_named_ranks(self) -> int | None:
@@ -317,6 +318,16 @@ class JobFacts:
         """Hosts, where each rank has one of its own; None where ranks share hosts, or some are not seen."""
         hosts = self._starting_hosts
         return len(hosts) if self.world_size == len(hosts) > 1 else None
+
+    @cached_property
+    def _nodes_of_channels(self) -> int | None:
+        """Hosts of all ranks, more than one, as their starts and channels show them; None where one is not shown."""
+        size = self.world.nranks if self.world else self.world_size or ring_size(self.channels)
+        hosts = hosts_of_ranks(self.world, self.channels)
+        if not size or hosts.keys() != set(range(size)):
+            return None
+        named = set(hosts.values())
+        return len(named) if len(named) > 1 and named >= set(self.hosts) else None
 
     def _joined_locally(self, nranks: int) -> bool:
         """Whether channels inside a machine (P2P or SHM, not multi-node NVLink) join all of these ranks."""

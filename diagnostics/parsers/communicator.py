@@ -15,11 +15,19 @@ _INIT = (
 _ID = r"(?:.*?commId (?P<comm_id>0x[0-9a-f]+))?"
 
 PATTERNS = (
-    Pattern(  # up to 2.3, before the rings; nothing tells that the communicator is complete
+    Pattern(  # up to 2.4, before the rings; of later releases, a line of a start that is cut behind the number
         kind="rank-named",
         literal="nranks ",
-        expression=r"^(?:comm 0x[0-9a-f]+ )?rank (?P<rank>\d{1,6}) nranks (?P<nranks>\d{1,6})$",
-        samples=("rank 0 nranks 4", "comm 0x7f9d38072350 rank 1 nranks 2"),
+        expression=(
+            r"^(?:(?P<call>ncclComm\w{1,40} )?comm 0x[0-9a-f]+ )?rank (?P<rank>\d{1,6}) nranks (?P<nranks>\d{1,6})"
+            r"(?: cudaDev (?!.* - (?:Init|Destroy|Abort) )|(?(call)(?!)|$))"
+        ),
+        samples=(
+            "rank 0 nranks 4",
+            "comm 0x7f9d38072350 rank 1 nranks 2",
+            "comm 0x7f616c001d30 rank 3 nranks 8 cudaDev 3 nvmlDev 7",
+            "ncclCommInitRank comm 0x563a62844c90 rank 0 nranks 2 cudaDev 0 nvmlD",
+        ),
     ),
     Pattern(  # of the first ring, which has every rank once
         kind="ring",
@@ -75,7 +83,7 @@ PATTERNS = (
     Pattern(
         kind="abort",
         literal="Abort COMPLETE",
-        expression=r"comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) .*Abort COMPLETE",
+        expression=(r"comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) (?:nranks (?P<nranks>\d{1,6}) )?.*Abort COMPLETE"),
         samples=("comm 0x5967f7993f30 rank 0 nranks 8 cudaDev 0 busId 2000 - Abort COMPLETE",),
     ),
     Pattern(

@@ -83,6 +83,7 @@ ALWAYS = (
     "ast enqueued",
     "terminated with exception",
     "got stuck for",
+    "Watchdog caught ",
     "caused the desync",
     "caused this timeout",
     "finished collective #",
@@ -333,7 +334,7 @@ DETAIL = (
     rb"SHARP",
     rb"opCount ",
     rb"TUNER/Plugin",
-    rb"nranks [0-9]{1,6}(?:[\r\n]|$)",
+    rb"nranks [0-9]{1,6}(?: cudaDev [^\n-]{0,60})?(?:[\r\n]|$)",
 )
 INIT_MARK = b"- Init "  # in each start and completion of a communicator
 INIT = (
@@ -365,7 +366,7 @@ FOREIGN = (
     b"Test failure", b"invalid usage", b"invalid argument (", b"retrying", b"ncclInvalid", b"Test CUDA failure",
     b"Test HIP failure", b": Killed", b" Killed ", b"Bus error", b" Aborted ", b": Aborted", b": Out Of Memory",
     b"oom-kill event", b"oom_kill event", b"Out of bounds values", b"BAD TERMINATION", b"NODE FAILURE",
-    b"Node failure on", b"got stuck for", b"caused th", b"finish collective #",
+    b"Node failure on", b"got stuck for", b"Watchdog caught ", b"caused th", b"finish collective #",
     b"] started ", b"Timeout at ", b"missing ranks: ", b" Pid ",
     b"failed to pass monitoredBarrier", b"eartbeat", b"detected by watchdog", b"taking the entire process down",
     b"dump signal from", b"timeout signal from this", b"terminated with exception", b"Signal: ", b"Fatal Python error",

@@ -35,3 +35,38 @@ def test_init_lines_tell_the_size_before_all_others() -> None:
         "n1:7:7 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 16 cudaDev 0 busId b0 commId 0x2 - Init START\n"
     )
     assert diagnose(start + TWO_HOSTS).world_size == 16
+
+
+RING = """\
+n1:1:9 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC
+n1:2:9 [1] NCCL INFO Channel 00/0 : 1[1] -> 2[0] [send] via NET/IB/0
+n2:1:9 [0] NCCL INFO Channel 00/0 : 1[1] -> 2[0] [receive] via NET/IB/0
+n2:1:9 [0] NCCL INFO Channel 00/0 : 2[0] -> 3[1] via P2P/IPC
+n2:2:9 [1] NCCL INFO Channel 00/0 : 3[1] -> 0[0] [send] via NET/IB/0
+"""
+STARTED = "n1:1:9 [0] NCCL INFO comm 0x1 rank 0 nranks {} cudaDev 0 busId b0 - Init COMPLETE\n"
+
+
+@pytest.mark.parametrize(("text", "nodes"), [
+    (RING, 2),  # the end of the ring is in its beginning: there are no more ranks
+    (RING.replace("n2:2:9 [1] NCCL INFO Channel 00/0 : 3[1] -> 0[0] [send] via NET/IB/0\n", ""), None),
+    (RING + "n2:2:9 [1] NCCL INFO Channel 01/0 : 3[1] -> 4[0] [send] via NET/IB/0\n", None),  # two ways from one rank
+    (RING + STARTED.format(4), 2),
+    (RING + STARTED.format(8), None),  # four ranks of which no line is
+    (RING + STARTED.format(4) + "n3:1:9 [0] NCCL INFO Using network IB\n", None),  # and its channels may be a group's
+    (RING.replace("n2:", "n1:") + STARTED.format(4), None),  # machines of one name, or containers
+    (RING.replace("[send] ", "").replace("[receive] ", "") + STARTED.format(4), None),  # 2.3: either end
+])  # fmt: skip
+def test_channels_tell_the_nodes_where_not_every_start_is_in_the_log(text: str, nodes: int | None) -> None:
+    assert diagnose(text).nodes == nodes
+
+
+@pytest.mark.parametrize(("line", "size"), [
+    ("n1:7:7 [0] NCCL INFO comm 0x1 rank 3 nranks 8 cudaDev 3 nvmlDev 7", 8),  # 2.4
+    ("n1:7:7 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 2 cudaDev 0 nvmlD", 2),  # cut
+    ("n1:7:7 [0] NCCL INFO comm 0x1 rank 6 nranks 8 cudaDev 2 busId b000 - Abort COMPLETE", 8),
+    ("n1:7:7 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 1", None),  # of 16, say
+    ("step 3: rank 3 nranks 8 cudaDev 0 of the configuration", None),
+])  # fmt: skip
+def test_a_line_that_is_cut_behind_the_size_tells_it(line: str, size: int | None) -> None:
+    assert diagnose(line).world_size == size

@@ -93,11 +93,14 @@ PATTERNS = (
     ),
     Pattern(  # cut by a terminal or a pager before it names the operation
         kind="timeout-signal",
-        literal="Watchdog caught collective",
+        literal="Watchdog caught ",
         expression=(
-            r"(?:Rank (?P<late>\d+)\] )?Watchdog caught collective(?! operation timeout: WorkNCCL\([^)]*OpType=\w)"
+            r"(?:Rank (?P<late>\d+)\] )?Watchdog caught (?!collective operation timeout: WorkNCCL\([^)]*OpType=\w)"
         ),
-        samples=("[Rank 3] NCCL watchdog thread terminated with exception: [Rank 3] Watchdog caught collective oper",),
+        samples=(
+            "[Rank 3] NCCL watchdog thread terminated with exception: [Rank 3] Watchdog caught collective oper",
+            "[Rank 6] Process group watchdog thread terminated with exception: [Rank 6] Watchdog caught co",
+        ),
     ),
     Pattern(
         kind="ranks-at",

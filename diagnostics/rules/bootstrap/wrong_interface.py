@@ -40,7 +40,7 @@ def check(facts: JobFacts) -> Outcome:
     failed = [event for event in [*facts.of("connect-failed"), *unanswered(facts)] if _is_misled(event, facts)]
     if facts.multi_node is not False:
         failed += [event for event in facts.of("peer-closed") if _to_bridge(event) and not facts.survived(event)]
-    doubtful = [event for event in facts.of("bootstrap-interface") if _is_local(event)]
+    doubtful = [event for event in _offers(facts) if _is_local(event)]
     if twice := _offered_twice(facts):
         return found(_one_address(facts, twice, failed))
     if not doubtful and unanswered(facts):
@@ -83,6 +83,17 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=len(doubtful) + len(refused),
         )
     )
+
+
+def _offers(facts: JobFacts) -> list[Event]:
+    """The interface that each process offers: releases to 2.3 list all that they find, and offer the first."""
+    first: dict[tuple[object, int | None, str], Event] = {}
+    for event in facts.of("bootstrap-interface"):
+        if event.text.find("NET : Using interface") < 0:
+            first[event.origin.process, event.origin.line, event.origin.file] = event
+        else:
+            first.setdefault((event.origin.process, None, event.origin.file), event)
+    return list(first.values())
 
 
 def _unfinished(facts: JobFacts, doubtful: list[Event]) -> Outcome:

@@ -81,7 +81,13 @@ def _differing(events: list[Event]) -> list[Event]:
     for event in events:
         if "sequence" in event.fields and "pg_rank" not in event.fields:
             by_number[event.fields["sequence"]].setdefault(_form(event), event)
-    return next((list(forms.values()) for forms in by_number.values() if len(forms) > 1), [])
+    return next((told for forms in by_number.values() if len(told := _told_apart(list(forms.values()))) > 1), [])
+
+
+def _told_apart(events: list[Event]) -> list[Event]:
+    """One of each form, without those that leave the elements out and name an operation of which another tells."""
+    sized = {event.fields["operation"] for event in events if "input" in event.fields}
+    return [event for event in events if "input" in event.fields or event.fields["operation"] not in sized]
 
 
 def _form(event: Event) -> str:

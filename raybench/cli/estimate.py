@@ -14,6 +14,7 @@ EXAMPLES = """\b
 Examples:
   raybench estimate --model llama-8b --world-size 64 --strategy fsdp --node-type p5.48xlarge
   raybench estimate --model ./Mixtral-8x7B/config.json --world-size 64 --strategy fsdp --node-type p5.48xlarge
+  raybench estimate --model llama-70b --world-size 64 --node-type p5.48xlarge --strategy zero1 --tp 4 --pp 4 --vpp 5
   raybench estimate --model llama-70b --world-size 64 --gpu H100 --nics 8 --nic-gbit 400 --activation-checkpointing
   raybench estimate --model llama-7b --world-size 4 --gpus-per-node 1 --gpu A10 --nic-gb-per-s 1 --lora-rank 16 --qlora
   raybench estimate --model llama-8b --world-size 16 --gpu H100 --result runs/20261121-120000-ab12/result.json
@@ -32,8 +33,21 @@ _OPTIONS: list[Any] = [
     click.option("--vocabulary", type=int, help="Another vocabulary."),
     click.option("--world-size", type=int, default=8, show_default=True, help="Ranks, one per GPU."),
     click.option("--gpus-per-node", type=int, help="Ranks a node.  [default: the node type's, else 8]"),
-    click.option("--strategy", default="ddp", show_default=True, metavar="ddp|fsdp|fsdp-grad-op|fsdp-hybrid",
-                 help="How parameters, gradients and optimizer state are spread."),
+    click.option("--strategy", default="ddp", show_default=True, metavar="ddp|fsdp|zero1|...",
+                 help="How parameters, gradients and optimizer state are spread: ddp, zero1, zero2, fsdp, "
+                 "fsdp-grad-op, fsdp-hybrid; or zero3, distributed-optimizer, FULL_SHARD, HYBRID_SHARD, ..."),
+    click.option("--tensor-parallel", "--tp", type=int, default=1, show_default=True, help="Ranks over which each "
+                 "layer is cut."),
+    click.option("--sequence-parallel/--no-sequence-parallel", default=True, help="With --tensor-parallel: also spread "
+                 "what is as wide as the model.  [default: on]"),
+    click.option("--pipeline-parallel", "--pp", type=int, default=1, show_default=True, help="Stages of a pipeline "
+                 "(1F1B)."),
+    click.option("--virtual-stages", "--vpp", type=int, default=1, show_default=True, help="Parts of the model that "
+                 "each pipeline rank has (interleaved 1F1B)."),
+    click.option("--context-parallel", "--cp", type=int, default=1, show_default=True, help="Ranks over which each "
+                 "sequence is cut."),
+    click.option("--expert-parallel", "--ep", type=int, default=1, show_default=True, help="Ranks over which the "
+                 "experts of a layer are spread."),
     click.option("--node-type", metavar="NAME", help="A machine as it is sold, such as p5.48xlarge or 'DGX H100': its "
                  "GPUs, NICs and list price."),
     click.option("--gpu", metavar="NAME", help="H100, A100, L40S, ..., or a device name of nvidia-smi."),
@@ -58,9 +72,14 @@ _OPTIONS: list[Any] = [
                  help="Type in which parameters are stored and updated."),
     click.option("--reduce-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True,
                  help="Type in which FSDP reduces gradients."),
-    click.option("--optimizer", default="adamw", show_default=True, metavar="sgd|momentum|adam|adamw|adamw-8bit",
-                 help="For the memory of its state and the time of the update."),
+    click.option("--optimizer", default="adamw", show_default=True, metavar="sgd|momentum|adam|adamw|...",
+                 help="For the memory of its state and the time of the update; adamw-8bit, paged-adamw, "
+                 "paged-adamw-8bit too."),
+    click.option("--cpu-offload", type=click.Choice(["none", "optimizer", "all"]), default="none", show_default=True,
+                 help="Keep the optimizer state in the CPU's memory, or (fsdp, ZeRO-3) all that is sharded."),
     click.option("--activation-checkpointing", is_flag=True, help="Keep only each block's input and compute it again."),
+    click.option("--selective-checkpointing", is_flag=True, help="Compute all but attention and every second matrix "
+                 "product again."),
     click.option("--no-flash-attention", is_flag=True, help="Attention that stores its probabilities."),
     click.option("--bucket-view/--no-bucket-view", default=True, help="DDP with gradient_as_bucket_view, as raybench "
                  "trains, or with buckets as a copy of the gradients.  [default: on]"),

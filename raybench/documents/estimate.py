@@ -123,6 +123,14 @@ class EstimateReport(PlainDocument):
     formulas: Mapping[str, str]
     basis: Mapping[str, str]
     unknown: tuple[str, ...]
+    # The first versions had none of these.
+    data_parallel: int | None = None
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    virtual_stages: int = 1
+    context_parallel: int = 1
+    expert_parallel: int = 1
+    pipeline_bubble_seconds: Range | None = None
 
     @property
     def verdict(self) -> Verdict | None:

@@ -6,7 +6,7 @@ is computed in fp32 there, whatever comes in, and each layer that reads it casts
 """
 
 from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.transformer import OF_EXPERTS, Transformer
 
 _FP32_BYTES = 4
 _SUM_BYTES = 4  # of a row: FlashAttention's sums of exponentials, a normalisation's deviation
@@ -28,7 +28,28 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     attention = (4 if by_token else 5) * inner * width
     attention += _SUM_BYTES * model.heads if setup.flash_attention else model.heads * setup.sequence_length * width
     norms = 2 * norm_bytes_per_token(model, setup)
-    return norms + readers * width * model.hidden + attention + feedforward_bytes_per_token(model, setup)
+    read = readers * width * model.hidden / setup.sequence_shards
+    return norms + read + attention + feedforward_bytes_per_token(model, setup)
+
+
+def selective_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """What is kept of a block of which all but attention and every second matrix product is computed again.
+
+    Its input, what attention gives with a sum a head, and on average half of what its matrix products give: as
+    torchtitan's selective checkpointing of operations.
+    """
+    products = sum(
+        outputs / (setup.sequence_shards if outputs == model.hidden else 1) * _computing(model, name)
+        for name, (_, outputs) in model.linears().items()
+    )
+    inner = model.heads * model.head_size
+    attention = inner * setup.compute_bytes + _SUM_BYTES * model.heads
+    return checkpoint_bytes_per_token(model, setup) + attention + products / 2 * setup.compute_bytes
+
+
+def _computing(model: Transformer, linear: str) -> int:
+    """How many of a linear layer a token passes."""
+    return model.experts_per_token if model.experts and linear in OF_EXPERTS else 1
 
 
 def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
@@ -42,17 +63,19 @@ def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> flo
 def norm_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """What autograd keeps of one normalisation."""
     kept = 1 if setup.on_gpu or model.norm == "layer" else 2
-    return kept * model.hidden * setup.norm_bytes + _SUM_BYTES * (2 if model.norm == "layer" else 1)
+    whole = kept * model.hidden * setup.norm_bytes + _SUM_BYTES * (2 if model.norm == "layer" else 1)
+    return whole / setup.sequence_shards
 
 
 def checkpoint_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """What is kept of a block that is computed again: its input."""
-    return float(model.hidden * setup.residual_bytes)
+    return model.hidden * setup.residual_bytes / setup.sequence_shards
 
 
 def outer_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """Of the last normalisation, and the input of an output layer that is trained."""
-    return norm_bytes_per_token(model, setup) + (0 if setup.lora_rank else model.hidden * setup.compute_bytes)
+    read = 0 if setup.lora_rank else model.hidden * setup.compute_bytes / setup.sequence_shards
+    return norm_bytes_per_token(model, setup) + read
 
 
 def passing_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

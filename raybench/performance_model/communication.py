@@ -6,7 +6,7 @@ whole gathered or scattered message), so that they can be compared with what a p
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from raybench.errors import UsageError
@@ -22,13 +22,21 @@ DDP_BUCKET_BYTES = 25 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One collective of a step, done ``count`` times. ``message_bytes`` is S of nccl-tests."""
+    """One collective of a step, done ``count`` times. ``message_bytes`` is S of nccl-tests.
+
+    ``blocking``: what follows needs it, and there is nothing else to compute.
+    """
 
     operation: Operation
     phase: Phase
     message_bytes: int
     group: Group
     count: int = 1
+    blocking: bool = False
+
+    def times(self, count: int) -> "Message":
+        """The same so many times as often."""
+        return replace(self, count=self.count * count)
 
     @property
     def total_bytes(self) -> int:
@@ -70,6 +78,16 @@ class Traffic:
         """Time of all collectives, or of those of one phase, were nothing else going on."""
         return sum(one.seconds(network) for one in self.messages if phase in (None, one.phase))
 
+    @property
+    def blocking(self) -> "Traffic":
+        """Those collectives that no computation hides."""
+        return Traffic(messages=tuple(one for one in self.messages if one.blocking))
+
+    @property
+    def beside(self) -> "Traffic":
+        """Those that go on while something is computed."""
+        return Traffic(messages=tuple(one for one in self.messages if not one.blocking))
+
     def shortest_seconds(self, network: Network, phase: Phase) -> float:
         """Time of the shortest collective of a phase; of the backward pass, of the shortest that moves gradients."""
         chosen = [one for one in self.messages if one.phase == phase]
@@ -104,19 +122,22 @@ def ddp_traffic(
     accumulation: int = 1,
     no_sync: bool = True,
     bucket_bytes: int = DDP_BUCKET_BYTES,
+    group: Group | None = None,
 ) -> Traffic:
     """DistributedDataParallel: one all_reduce a bucket, in the last micro-batch only with ``no_sync``, else in each.
 
-    ``shapes`` are those of the trainable parameters in the module's order; ``gradient_bytes`` an element.
+    ``shapes`` are those of the trainable parameters in the module's order; ``gradient_bytes`` an element. ``group``:
+    ranks that hold the same, if not all that share a part of the model.
     """
-    if layout.world_size < 2:
+    group = group or layout.sharing
+    if group.ranks < 2:
         return Traffic(messages=())
     first = DDP_FIRST_BUCKET_BYTES if bucket_bytes == DDP_BUCKET_BYTES else bucket_bytes
     sizes = ddp_buckets(
         [math.prod(shape) * gradient_bytes for shape in reversed(shapes)], first=first, limit=bucket_bytes
     )
     times = 1 if no_sync else accumulation
-    return Traffic(messages=_merged("all_reduce", "backward", sizes, layout.world, times))
+    return Traffic(messages=_merged("all_reduce", "backward", sizes, group, times))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,32 +159,36 @@ class Sharding:
     full: each unit is gathered in the forward pass and again in the backward pass, then its gradients are
     reduce-scattered. grad-op (``reshard_after_forward=False``): gathered once, in the forward pass. hybrid: as full
     within a node, then each rank's shard of the gradients is all-reduced over the nodes. Every micro-batch does so;
-    with ``no_sync`` (``set_requires_gradient_sync(False)``) gradients move in the last one only.
+    with ``no_sync`` (``set_requires_gradient_sync(False)``) gradients move in the last one only. state (ZeRO-1 and 2):
+    gradients are reduce-scattered, and after the update the weights gathered, once a step.
     """
 
-    strategy: Literal["full", "grad-op", "hybrid"] = "full"
+    strategy: Literal["full", "grad-op", "hybrid", "state"] = "full"
     parameter_bytes: float = 2
     gradient_bytes: int = 4
     accumulation: int = 1
     no_sync: bool = False
 
 
-def fsdp_traffic(units: Sequence[ShardUnit], layout: Layout, sharding: Sharding) -> Traffic:
+def fsdp_traffic(
+    units: Sequence[ShardUnit], layout: Layout, sharding: Sharding, *, group: Group | None = None
+) -> Traffic:
     """Collectives of FSDP2 (``fully_shard``). Each parameter's first dimension is padded to a multiple of the ranks."""
-    shards = layout.node if sharding.strategy == "hybrid" else layout.world
+    shards = group or (layout.sharing_in_node if sharding.strategy == "hybrid" else layout.sharing)
     reductions = 1 if sharding.no_sync else sharding.accumulation
     messages: list[Message] = []
     for unit in units:
         trainable = unit.shapes if unit.trainable is None else unit.trainable
         gathered = int(_padded_elements(unit.shapes, shards.ranks) * sharding.parameter_bytes)
         reduced = _padded_elements(trainable, shards.ranks) * sharding.gradient_bytes
-        messages += _merged("all_gather", "forward", [gathered], shards, sharding.accumulation)
-        if sharding.strategy != "grad-op" and not unit.stays_gathered:
+        gathers = 1 if sharding.strategy == "state" else sharding.accumulation
+        messages += _merged("all_gather", "forward", [gathered], shards, gathers)
+        if sharding.strategy in ("full", "hybrid") and not unit.stays_gathered:
             messages += _merged("all_gather", "backward", [gathered], shards, sharding.accumulation)
         messages += _merged("reduce_scatter", "backward", [reduced], shards, reductions)
         if sharding.strategy == "hybrid":
             messages += _merged("all_reduce", "backward", [reduced // shards.ranks], layout.replicas, reductions)
-    return Traffic(messages=_joined(messages))
+    return Traffic(messages=joined(messages))
 
 
 def _padded_elements(shapes: Iterable[Shape], ranks: int) -> int:
@@ -172,47 +197,51 @@ def _padded_elements(shapes: Iterable[Shape], ranks: int) -> int:
 
 def _merged(operation: Operation, phase: Phase, sizes: Iterable[int], group: Group, times: int) -> tuple[Message, ...]:
     """Messages of the given sizes, each ``times`` times; none where there is nothing to send, or nobody to send to."""
-    return _joined(
+    return joined(
         Message(operation=operation, phase=phase, message_bytes=size, group=group, count=times)
         for size in sizes
         if size and group.ranks > 1
     )
 
 
-def _joined(messages: Iterable[Message]) -> tuple[Message, ...]:
+def joined(messages: Iterable[Message]) -> tuple[Message, ...]:
     """Equal collectives counted together, in order of their first."""
-    counts: dict[tuple[Operation, Phase, int, Group], int] = {}
+    counts: dict[Message, int] = {}
     for one in messages:
-        key = (one.operation, one.phase, one.message_bytes, one.group)
+        key = replace(one, count=1)
         counts[key] = counts.get(key, 0) + one.count
-    return tuple(
-        Message(operation=operation, phase=phase, message_bytes=size, group=group, count=count)
-        for (operation, phase, size, group), count in counts.items()
-    )
+    return tuple(replace(key, count=count) for key, count in counts.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSeconds:
-    """A step's time between two bounds: ``least`` with everything hidden that can be, ``most`` with nothing hidden."""
+    """A step's time between two bounds: ``least`` with everything hidden that can be, ``most`` with nothing hidden.
+
+    ``bubble``: what a pipeline idles.
+    """
 
     compute: float
     communication: float
     least: float
     most: float
+    bubble: float = 0.0
 
     @property
     def exposed_least(self) -> float:
         """Communication that no overlap hides."""
-        return self.least - self.compute
+        return self.least - self.compute - self.bubble
 
 
-def step_seconds(compute: float, traffic: Traffic, network: Network, *, forward_share: float = 1 / 3) -> StepSeconds:
+def step_seconds(
+    compute: float, traffic: Traffic, network: Network, *, forward_share: float = 1 / 3, bubble: float = 0.0
+) -> StepSeconds:
     """Bounds of a step from the time of its computation and its collectives.
 
     Least: each phase takes the longer of its computation and its communication, but one collective is always alone:
     the first gather of the forward pass, before which nothing can be computed, and the last reduction of the backward
     pass, after which nothing is left to compute; the shortest of each is counted. Most: no overlap at all. The forward
-    pass is a third of the computation (2 of 6 operations a weight).
+    pass is a third of the computation (2 of 6 operations a weight). Collectives that block are never hidden; a
+    pipeline idles ``bubble`` seconds for each in which it computes or waits for one of those.
     """
     if compute < 0 or not 0 <= forward_share <= 1:
         raise UsageError(f"a step cannot compute for {compute:g} s with {forward_share:g} of it forward")
@@ -220,8 +249,12 @@ def step_seconds(compute: float, traffic: Traffic, network: Network, *, forward_
         ("forward", compute * forward_share),
         ("backward", compute * (1 - forward_share)),
     )
+    hidden, waited = traffic.beside, traffic.blocking.seconds(network)
+    idle = bubble * (compute + waited)
     least = sum(
-        max(own + traffic.shortest_seconds(network, phase), traffic.seconds(network, phase)) for phase, own in phases
+        max(own + hidden.shortest_seconds(network, phase), hidden.seconds(network, phase)) for phase, own in phases
     )
     total = traffic.seconds(network)
-    return StepSeconds(compute=compute, communication=total, least=least, most=compute + total)
+    return StepSeconds(
+        compute=compute, communication=total, least=least + waited + idle, most=compute + total + idle, bubble=idle
+    )

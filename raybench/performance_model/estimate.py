@@ -11,6 +11,8 @@ from typing import Literal
 from raybench.errors import UsageError
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.communication import (
+    Message,
+    Shape,
     Sharding,
     ShardUnit,
     StepSeconds,
@@ -22,17 +24,25 @@ from raybench.performance_model.communication import (
 from raybench.performance_model.cost import Cost, Price
 from raybench.performance_model.efficiency import Efficiency, expected_efficiency
 from raybench.performance_model.layout import Layout, Network
-from raybench.performance_model.memory import NF4_BYTES, MemoryEstimate, estimate_memory, largest_batch, state_bytes
+from raybench.performance_model.memory import NF4_BYTES, MemoryEstimate, estimate_memory, largest_batch
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
-from raybench.performance_model.training_setup import TrainingSetup, shard_count
+from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of
+from raybench.performance_model.parallel.traffic import cut_traffic
+from raybench.performance_model.training_setup import TrainingSetup, keeps_gathered
 from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.update import update_seconds
 
 # Shares of the line rate that NCCL reaches with large messages, of published healthy logs (docs/methods.md).
 NVLINK_SHARE, PCIE_SHARE, NIC_SHARE = 0.80, 0.80, 0.92
-_SHARDING_STRATEGIES: Mapping[str, Literal["full", "grad-op", "hybrid"]] = {
+# How much faster fp8 makes matrix products, with the casts around them: torchtitan with torchao's float8 about 1.4
+# (Llama 3.1 8B, 1.28 in all), Transformer Engine up to 1.9 (docs/methods.md); the peaks' ratio is 2.
+FP8_GAINS = (1.3, 1.9)
+_SHARDING_STRATEGIES: Mapping[str, Literal["full", "grad-op", "hybrid", "state"]] = {
     "fsdp": "full",
     "fsdp-grad-op": "grad-op",
     "fsdp-hybrid": "hybrid",
+    "zero1": "state",
+    "zero2": "state",
 }
 
 
@@ -79,7 +89,7 @@ class Estimate:
     nearest: NearestFit | None
     fastest: StepSeconds | None
     slowest: StepSeconds | None
-    optimizer_seconds: float
+    optimizer_seconds: tuple[float, float]
     unknown: tuple[str, ...]
 
     @property
@@ -98,14 +108,14 @@ class Estimate:
     @property
     def samples_per_step(self) -> int:
         """Over all ranks."""
-        return self.request.setup.batch_size * self.request.accumulation * self.request.layout.world_size
+        return self.request.setup.batch_size * self.request.accumulation * self.request.layout.data
 
     @property
     def step_seconds(self) -> tuple[float, float] | None:
         """Step time with everything hidden that can be and high efficiency; with nothing hidden and low efficiency."""
         if self.fastest is None or self.slowest is None:
             return None
-        return self.fastest.least + self.optimizer_seconds, self.slowest.most + self.optimizer_seconds
+        return self.fastest.least + self.optimizer_seconds[0], self.slowest.most + self.optimizer_seconds[1]
 
     @property
     def tokens_per_second(self) -> tuple[float, float] | None:
@@ -152,21 +162,24 @@ def estimate(request: EstimateRequest) -> Estimate:
         accumulation=request.accumulation,
         reduce_bytes=request.reduce_bytes,
     )
-    peak = request.gpu.peak_tflops(request.dtype) if request.gpu else None
+    peak = request.gpu.peak_tflops("bf16" if request.dtype == "fp8" else request.dtype) if request.gpu else None
     fastest, slowest = _steps(request, traffic, peak)
     limit = request.memory_bytes
-    memory = estimate_memory(request.model, request.setup, request.layout)
+    times = request.accumulation
+    memory = estimate_memory(request.model, request.setup, request.layout, accumulation=times)
     return Estimate(
         request=request,
         traffic=traffic,
         communication_seconds=traffic.seconds(request.network) if request.network else None,
         memory=memory,
-        least_memory=estimate_memory(request.model, least_setup(request), request.layout),
-        largest_batch=largest_batch(request.model, request.setup, request.layout, limit) if limit else None,
+        least_memory=estimate_memory(request.model, least_setup(request), request.layout, accumulation=times),
+        largest_batch=(
+            largest_batch(request.model, request.setup, request.layout, limit, accumulation=times) if limit else None
+        ),
         nearest=_nearest(request) if limit is not None and memory.peak > limit else None,
         fastest=fastest,
         slowest=slowest,
-        optimizer_seconds=_optimizer_seconds(request),
+        optimizer_seconds=update_seconds(request.model, request.setup, request.layout, request.gpu),
         unknown=tuple(_unknown(request, peak)),
     )
 
@@ -187,23 +200,52 @@ def _nearest(request: EstimateRequest) -> NearestFit | None:
 def training_traffic(
     model: Transformer, setup: TrainingSetup, layout: Layout, *, accumulation: int = 1, reduce_bytes: int = 4
 ) -> Traffic:
-    """The collectives of one step. DDP sends gradients in the parameters' type, FSDP in ``reduce_bytes`` an element."""
-    outer = model.outer_shapes()
+    """The collectives of one step: of the replicas or shards, and of a model that is cut.
+
+    DDP sends gradients in the parameters' type, FSDP in ``reduce_bytes`` an element, ZeRO in ``gradient_bytes``.
+    """
+    part = part_of(model, layout)
+    sharing = _sharing_messages(part, setup, layout, accumulation, reduce_bytes)
+    cut = cut_traffic(model, setup, layout, accumulation=accumulation)
+    return Traffic(messages=(*sharing, *cut.messages))
+
+
+def _sharing_messages(
+    part: Transformer, setup: TrainingSetup, layout: Layout, accumulation: int, reduce_bytes: int
+) -> tuple[Message, ...]:
+    """What ranks that hold the same part send each other; of experts that are spread, those that hold the same."""
+    outer = part.outer_shapes()
     table, rest = outer[:1], outer[1:]
-    adapters = model.adapter_shapes(setup.lora_rank, setup.lora_targets) if setup.lora_rank else ()
+    adapters = part.adapter_shapes(setup.lora_rank, setup.lora_targets) if setup.lora_rank else ()
+    experts = part.expert_shapes() if layout.expert > 1 else ()
+    block = _without(part.block_shapes(), experts)
+    held = layout.sharing_experts
     if setup.strategy == "ddp":
-        whole = adapters * model.layers if adapters else table + model.block_shapes() * model.layers + rest
-        return ddp_traffic(whole, layout, gradient_bytes=setup.parameter_bytes, accumulation=accumulation)
-    block = ShardUnit(shapes=model.block_shapes() + adapters, trainable=adapters or None)
+        whole = adapters * part.layers if adapters else table + block * part.layers + rest
+        size = setup.parameter_bytes
+        spread = ddp_traffic(experts * part.layers, layout, gradient_bytes=size, group=held).messages
+        return (*ddp_traffic(whole, layout, gradient_bytes=size, accumulation=accumulation).messages, *spread)
     root = ShardUnit(shapes=outer, trainable=() if adapters else None, stays_gathered=True)
+    unit = ShardUnit(shapes=block + adapters, trainable=adapters or None)
     sharding = Sharding(
         strategy=_SHARDING_STRATEGIES[setup.strategy],
-        parameter_bytes=_sent_bytes(model, setup),
-        gradient_bytes=reduce_bytes,
-        accumulation=accumulation,
-        no_sync=setup.whole_gradients,
+        parameter_bytes=setup.compute_bytes if setup.is_zero else _sent_bytes(part, setup),
+        gradient_bytes=setup.gradient_bytes if setup.is_zero else reduce_bytes,
+        accumulation=1 if keeps_gathered(setup, layout) else accumulation,
+        no_sync=setup.whole_gradients or setup.strategy == "zero1",
     )
-    return fsdp_traffic([root, *[block] * model.layers], layout, sharding)
+    spread = ()
+    if experts:
+        own = ShardUnit(shapes=experts, trainable=() if adapters else None)
+        spread = fsdp_traffic([own] * part.layers, layout, sharding, group=held).messages
+    return (*fsdp_traffic([root, *[unit] * part.layers], layout, sharding).messages, *spread)
+
+
+def _without(shapes: tuple[Shape, ...], some: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    rest = list(shapes)
+    for shape in some:
+        rest.remove(shape)
+    return tuple(rest)
 
 
 def _sent_bytes(model: Transformer, setup: TrainingSetup) -> float:
@@ -224,7 +266,10 @@ def model_flops_per_token(request: EstimateRequest) -> float:
 
 def computation_of(request: EstimateRequest) -> Efficiency:
     """How fast the request's computation is: as given, or as published trainings of such a size were."""
-    return request.efficiency or expected_efficiency(request.gpu, request.model, request.setup)
+    if request.efficiency is not None:
+        return request.efficiency
+    layout = request.layout
+    return expected_efficiency(request.gpu, part_of(request.model, layout), local_setup(request.setup, layout))
 
 
 def _steps(
@@ -233,30 +278,44 @@ def _steps(
     """The step with the fastest computation, and with the slowest."""
     if peak_tflops is None or request.network is None:
         return None, None
-    model, setup = request.model, request.setup
-    flops = model_flops_per_token(request)
-    if setup.checkpointing:
-        flops += model.hardware_flops_per_token(setup.sequence_length) - model.flops_per_token(setup.sequence_length)
-    shortest, longest = computation_of(request).micro_batch_seconds(setup.tokens * flops / (peak_tflops * 1e12))
-    share, times = _forward_share(setup), request.accumulation
-    return (
-        step_seconds(shortest * times, traffic, request.network, forward_share=share),
-        step_seconds(longest * times, traffic, request.network, forward_share=share),
+    layout, setup = request.layout, local_setup(request.setup, request.layout)
+    least, most = (
+        setup.tokens * flops / layout.cut_of_a_token / (peak_tflops * 1e12)
+        for flops in _executed_flops_per_token(request)
     )
+    efficiency = computation_of(request)
+    work = efficiency.micro_batch_seconds(least)[0], efficiency.micro_batch_seconds(most)[1]
+    share, times = _forward_share(request.setup), request.accumulation
+    bubble = bubble_share(layout, times)
+    shortest, longest = (
+        step_seconds(one * times, traffic, request.network, forward_share=share, bubble=bubble) for one in work
+    )
+    return shortest, longest
+
+
+def _executed_flops_per_token(request: EstimateRequest) -> tuple[float, float]:
+    """Operations of the model per token and of what is computed again: fewest and most.
+
+    In fp8 as many as would take as long in bf16. With a sequence cut over c ranks and a causal mask the last one has
+    (2 c - 1) / c times the average of attention, unless its parts are dealt out evenly (Brandon et al. 2023).
+    """
+    model, setup, length = request.model, request.setup, request.setup.sequence_length
+    again = model.hardware_flops_per_token(length) - model.flops_per_token(length)
+    attention = model.attention_flops_per_token(length)
+    if setup.selective:
+        again = (again - attention / 3) / 2
+    flops = model_flops_per_token(request) + (again if setup.checkpointing or setup.selective else 0.0)
+    attended = attention * (4 / 3 if setup.checkpointing else 1)
+    gains = FP8_GAINS if request.dtype == "fp8" else (1.0, 1.0)
+    ranks = request.layout.context
+    products = flops - attended
+    return attended + products / gains[1], attended * (2 * ranks - 1) / ranks + products / gains[0]
 
 
 def _forward_share(setup: TrainingSetup) -> float:
     """Of the computation: 2 of 6 operations a weight, 2 of 4 with a frozen base; recomputation adds 2 to the rest."""
-    return 2 / ((4 if setup.lora_rank else 6) + (2 if setup.checkpointing else 0))
-
-
-def _optimizer_seconds(request: EstimateRequest) -> float:
-    """The update is bound by memory: it reads parameters, gradients and state and writes all but the gradients."""
-    if request.gpu is None:
-        return 0.0
-    trained = request.setup.trainable(request.model) / shard_count(request.setup, request.layout)
-    moved = trained * (3 * request.setup.parameter_bytes + 2 * state_bytes(request.setup))
-    return moved / (request.gpu.memory_gb_per_s * 1e9)
+    again = 2 if setup.checkpointing else 1 if setup.selective else 0
+    return 2 / ((4 if setup.lora_rank else 6) + again)
 
 
 def _unknown(request: EstimateRequest, peak: float | None) -> list[str]:

@@ -23,6 +23,7 @@ FORMULAS = {
     "wire_bytes": "S 2(n-1)/n an all_reduce, S (n-1)/n an all_gather or reduce_scatter",
     "communication": "sum over collectives of latency + wire bytes / bandwidth",
     "memory": "parameters + gradients + optimizer state + the fullest moment of a step + 5 % of it + context",
+    "bubble": "(stages - 1) / (virtual stages x micro-batches) of computation and waiting",
     "step": "compute = tokens x operations / (peak x efficiency); least hides what it can, most hides nothing",
     "mfu": "tokens/s x operations per token / (ranks x peak)",
     "cost": "nodes x price x amount / rate",
@@ -60,6 +61,13 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         formulas=FORMULAS,
         basis=dict(request.basis),
         unknown=estimate.unknown,
+        data_parallel=request.layout.data,
+        tensor_parallel=request.layout.tensor,
+        pipeline_parallel=request.layout.pipeline,
+        virtual_stages=request.layout.virtual_stages,
+        context_parallel=request.layout.context,
+        expert_parallel=request.layout.expert,
+        pipeline_bubble_seconds=_bubble(estimate),
     )
 
 
@@ -119,6 +127,12 @@ def _cost(estimate: Estimate) -> CostEstimate | None:
 def _samples(estimate: Estimate) -> Pair:
     tokens, length = estimate.tokens_per_second, estimate.request.setup.sequence_length
     return None if tokens is None else (tokens[0] / length, tokens[1] / length)
+
+
+def _bubble(estimate: Estimate) -> Pair:
+    if estimate.fastest is None or estimate.slowest is None or estimate.request.layout.pipeline == 1:
+        return None
+    return estimate.fastest.bubble, estimate.slowest.bubble
 
 
 def _computation(estimate: Estimate) -> Pair:

@@ -12,7 +12,7 @@ class UnknownLinksError(UsageError):
 
 
 _MOST_RANKS = 10_000_000
-Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all"]
+Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +30,21 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """``world_size`` ranks, ``ranks_per_node`` on each node. Raises UsageError where they do not fit."""
+    """``world_size`` ranks, ``ranks_per_node`` on each node. Raises UsageError where they do not fit.
+
+    A model may be cut over ``tensor`` x ``context`` x ``pipeline`` ranks; ``data`` such groups replicate or shard it.
+    As Megatron-LM numbers ranks, those of a tensor group are neighbours, then those of a context group, and pipeline
+    stages are farthest from each other. ``expert`` of the context and data ranks share a layer's experts.
+    ``virtual_stages``: parts of the model that each pipeline rank has (interleaved schedule).
+    """
 
     world_size: int
     ranks_per_node: int
+    tensor: int = 1
+    context: int = 1
+    pipeline: int = 1
+    expert: int = 1
+    virtual_stages: int = 1
 
     def __post_init__(self) -> None:
         if not (1 <= self.world_size <= _MOST_RANKS and 1 <= self.ranks_per_node <= _MOST_RANKS):
@@ -46,6 +57,41 @@ class Layout:
                 f"{self.world_size} ranks cannot be spread evenly over nodes of {self.ranks_per_node}; choose a "
                 "multiple as --world-size, or another --gpus-per-node"
             )
+
+        for name in ("tensor", "context", "pipeline", "expert", "virtual_stages"):
+            if not 1 <= getattr(self, name) <= _MOST_RANKS:
+                raise UsageError(f"{_option(name)} is {getattr(self, name)}; it must be at least 1")
+        if self.world_size % self._cut:
+            raise UsageError(
+                f"{self.world_size} ranks cannot be divided by --tensor-parallel {self.tensor} x --context-parallel "
+                f"{self.context} x --pipeline-parallel {self.pipeline}; choose others, or another --world-size"
+            )
+        if self.data * self.context % self.expert:
+            raise UsageError(
+                f"--expert-parallel is {self.expert}; it must divide the {self.data * self.context} ranks that hold "
+                "the same tensor and pipeline part"
+            )
+        if self.virtual_stages > 1 and self.pipeline == 1:
+            raise UsageError("--virtual-stages interleave a pipeline; give --pipeline-parallel of at least 2")
+
+    @property
+    def _cut(self) -> int:
+        return self.tensor * self.context * self.pipeline
+
+    @property
+    def cut_of_a_token(self) -> int:
+        """Ranks that compute a token together."""
+        return self.tensor * self.pipeline
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a rank holds a part of the model, or of each sequence, whatever is sharded."""
+        return self._cut * self.expert > 1
+
+    @property
+    def data(self) -> int:
+        """Replicas of the model, each with samples of its own."""
+        return self.world_size // self._cut
 
     @property
     def nodes(self) -> int:
@@ -65,7 +111,56 @@ class Layout:
     @property
     def replicas(self) -> Group:
         """One rank of each node, beside the groups of the node's other ranks."""
+        if self.is_cut:
+            inner = self.sharing_in_node.ranks
+            return self._group(self.data * self.context // inner, self.tensor * inner)
         return Group(ranks=self.nodes, nodes=self.nodes, beside=self.node.ranks)
+
+    @property
+    def sharing(self) -> Group:
+        """Ranks that hold the same part of the model: over which gradients are reduced, or the part is sharded."""
+        return self._group(self.data * self.context, self.tensor) if self.is_cut else self.world
+
+    @property
+    def sharing_in_node(self) -> Group:
+        """Those of one node."""
+        most = max(1, self.ranks_per_node // self.tensor)
+        return Group(ranks=math.gcd(self.data * self.context, most)) if self.is_cut else self.node
+
+    @property
+    def sharing_experts(self) -> Group:
+        """Ranks that hold the same experts."""
+        return self._group(self.data * self.context // self.expert, self.tensor * self.expert)
+
+    @property
+    def tensor_group(self) -> Group:
+        """Ranks over which each layer is cut."""
+        return self._group(self.tensor, 1)
+
+    @property
+    def context_group(self) -> Group:
+        """Ranks over which each sequence is cut."""
+        return self._group(self.context, self.tensor)
+
+    @property
+    def expert_group(self) -> Group:
+        """Ranks that have a layer's experts between them."""
+        return self._group(self.expert, self.tensor)
+
+    @property
+    def stage_group(self) -> Group:
+        """A rank and its peer in the next pipeline stage."""
+        return self._group(2, self.world_size // self.pipeline) if self.pipeline > 1 else Group(ranks=1)
+
+    def _group(self, ranks: int, stride: int) -> Group:
+        """So many ranks, each ``stride`` behind the one before, beside such groups of the ranks between them."""
+        per_node = max(1, min(ranks, self.ranks_per_node // stride))
+        nodes = math.ceil(ranks / per_node)
+        return Group(ranks=ranks, nodes=nodes, beside=min(stride, self.node.ranks) if nodes > 1 else 1)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}" + ("" if name == "virtual_stages" else "-parallel")
 
 
 # Least transfers each rank's link must make per byte of S with n ranks (docs/methods.md derives them).
@@ -110,9 +205,8 @@ class Network:
                 "nothing is known of the network between nodes; give --nic-gb-per-s, --nics with --nic-gbit, "
                 "--node-type, or a measured --bandwidth"
             )
-        if group.beside > 1:  # one rank a node: nothing within a node is shared
-            return self.fabric_gb_per_s / group.beside
-        return min(self.node_gb_per_s, self.fabric_gb_per_s) if group.ranks > group.nodes else self.fabric_gb_per_s
+        fabric = self.fabric_gb_per_s / group.beside
+        return min(self.node_gb_per_s, fabric) if group.ranks > group.nodes else fabric  # one rank a node: NICs alone
 
     def latency_seconds(self, operation: Operation, group: Group) -> float:
         """Time of an operation without data: the launch and the hops in sequence.

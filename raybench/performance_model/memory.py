@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory_moments import Step, replica_moments, shard_moments
+from raybench.performance_model.parallel.part import batches_in_flight, held_parameters, local_setup, part_of
 from raybench.performance_model.search import largest_fitting
-from raybench.performance_model.training_setup import TrainingSetup, shard_count
+from raybench.performance_model.training_setup import TrainingSetup, shard_count, state_shard_count
 from raybench.performance_model.transformer import Transformer
 
 # Of one element of state, per element trained: Adam keeps two moments; bitsandbytes' 8-bit ones add a 4-byte scale for
@@ -24,6 +25,8 @@ CONTEXT_BYTES = int(0.6 * 2**30)
 NCCL_BYTES = int(0.5 * 2**30)
 FRAGMENTATION_SHARE = 0.05  # of what comes and goes every step
 _MOST_BATCH = 1 << 20
+_MANY = 1 << 20  # micro-batches: a pipeline is full
+ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's reduce_bucket_size, and as much of what is being made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,42 +81,104 @@ class MemoryEstimate:
         return {name: int(getattr(self, name)) for name in (*names, *rest)}
 
 
-def estimate_memory(model: Transformer, setup: TrainingSetup, layout: Layout) -> MemoryEstimate:
-    """Memory of one rank in a training step."""
+def estimate_memory(
+    model: Transformer, setup: TrainingSetup, layout: Layout, *, accumulation: int = _MANY
+) -> MemoryEstimate:
+    """Memory of one rank in a training step; of a pipeline, of the stage that holds most.
+
+    ``accumulation``: micro-batches of a step, of which a pipeline holds several at once.
+    """
+    if not layout.is_cut:
+        return _stage_memory(model, setup, layout)
+    stages = {0, layout.pipeline - 1}
+    local = local_setup(setup, layout)
+    return max(
+        (
+            _stage_memory(
+                part_of(model, layout, stage=stage), local, layout, batches_in_flight(layout, stage, accumulation)
+            )
+            for stage in sorted(stages)
+        ),
+        key=lambda memory: memory.peak,
+    )
+
+
+def _stage_memory(model: Transformer, setup: TrainingSetup, layout: Layout, in_flight: float = 1.0) -> MemoryEstimate:
+    """Of a rank that holds the model, or the part that ``model`` is."""
     shards = shard_count(setup, layout)
-    trained = setup.trainable(model) / shards
-    gradients = trained * setup.parameter_bytes
-    has_temporaries = setup.optimizer in ("adam", "adamw") and not setup.fused_optimizer
-    temporaries = gradients if has_temporaries else 0.0
-    step = Step(model=model, setup=setup, shards=shards, gradients=gradients, temporaries=temporaries)
+    held = Held.of(model, setup, layout)
+    has_temporaries = setup.optimizer.removeprefix("paged-") in ("adam", "adamw") and not setup.fused_optimizer
+    temporaries = held.trained * setup.parameter_bytes if has_temporaries and setup.offload == "none" else 0.0
+    step = Step(
+        model=model, setup=setup, shards=shards, gradients=held.gradients, temporaries=temporaries, in_flight=in_flight
+    )
     copies = _bucket_copies(model, setup, layout)
     moments = shard_moments(step) if shards > 1 else replica_moments(step)
     whole = MemoryEstimate(
-        parameters=int(_parameters(model, setup) / shards),
-        gradients=int(gradients),
-        optimizer_state=int(trained * state_bytes(setup)),
+        parameters=int(held.parameters),
+        gradients=int(held.gradients),
+        optimizer_state=int(held.state),
         buffers=int(copies + _buffers(step)),
-        activations=int(step.at_loss - step.kept_of_block + step.activations(1)),
+        activations=int(step.at_loss - step.kept_of_block + step.activations(1) + step.waiting),
         logits=int(max(step.loss, step.loss_backward)),
         optimizer_temporaries=int(temporaries),
         context=CONTEXT_BYTES + (NCCL_BYTES if layout.world_size > 1 else 0),
         fragmentation=0,
-        moments={name: int(copies + held) for name, held in moments.items()},
+        moments={
+            name: int(copies + size + (0 if name == "update" else step.waiting)) for name, size in moments.items()
+        },
         gradients_kept=setup.gradients_kept,
     )
     return replace(whole, fragmentation=int(FRAGMENTATION_SHARE * whole.dynamic))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Bytes that a rank keeps on its GPU between steps; ``trained`` elements that it updates.
+
+    ``offloaded``: bytes that it keeps in the memory of the CPU instead.
+    """
+
+    trained: float
+    parameters: float
+    gradients: float
+    state: float
+    offloaded: float = 0.0
+
+    @classmethod
+    def of(cls, model: Transformer, setup: TrainingSetup, layout: Layout) -> "Held":
+        """Of a rank that holds ``model``, a whole one or its part, before sharding."""
+        shards, state_shards = shard_count(setup, layout), state_shard_count(setup, layout)
+        share = held_parameters(model, layout, shards) / model.parameters
+        state_share = held_parameters(model, layout, state_shards) / model.parameters
+        trained = setup.trainable(model) * state_share
+        gradients = setup.trainable(model) * share * setup.parameter_bytes
+        state = trained * state_bytes(setup)
+        if setup.is_zero:
+            spread = state_share if setup.strategy == "zero2" else share
+            gradients = setup.trainable(model) * spread * setup.gradient_bytes
+            state += trained * setup.parameter_bytes if setup.parameter_bytes > setup.compute_bytes else 0.0
+        parameters = _parameters(model, setup) * share
+        if setup.optimizer.startswith("paged-"):  # what is paged makes room where there is none
+            return cls(trained=trained, parameters=parameters, gradients=gradients, state=0.0, offloaded=state)
+        if setup.offload == "none":
+            return cls(trained=trained, parameters=parameters, gradients=gradients, state=state)
+        if setup.offload == "optimizer":
+            return cls(trained=trained, parameters=parameters, gradients=gradients, state=0.0, offloaded=state)
+        return cls(trained=trained, parameters=0.0, gradients=0.0, state=0.0, offloaded=parameters + gradients + state)
+
+
 def state_bytes(setup: TrainingSetup) -> float:
     """Bytes of optimizer state for each element trained."""
-    element = _STATE_8BIT_BYTES if setup.optimizer == "adamw-8bit" else setup.parameter_bytes
-    return _STATE_ELEMENTS[setup.optimizer] * element
+    name = setup.optimizer.removeprefix("paged-")
+    element = _STATE_8BIT_BYTES if name == "adamw-8bit" else setup.parameter_bytes
+    return _STATE_ELEMENTS[name] * element
 
 
 def _parameters(model: Transformer, setup: TrainingSetup) -> float:
     """Bytes of all parameters before sharding."""
     if not setup.lora_rank:
-        return float(model.parameters * setup.parameter_bytes)
+        return float(model.parameters * setup.stored_bytes)
     adapters = model.lora_parameters(setup.lora_rank, setup.lora_targets) * setup.parameter_bytes
     if not setup.quantized:
         return float(model.parameters * setup.compute_bytes + adapters)
@@ -122,8 +187,10 @@ def _parameters(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def _bucket_copies(model: Transformer, setup: TrainingSetup, layout: Layout) -> float:
-    """DDP's buckets, where the gradients are no views of them."""
-    if setup.is_sharded or setup.bucket_view or layout.world_size == 1:
+    """DDP's buckets where the gradients are no views of them; with ZeRO-2 those on their way to their shard."""
+    if setup.strategy == "zero2":
+        return 2.0 * min(setup.trainable(model), ZERO_BUCKET) * setup.gradient_bytes
+    if setup.is_sharded or setup.is_zero or setup.bucket_view or layout.world_size == 1:
         return 0.0
     return float(setup.trainable(model) * setup.parameter_bytes)
 
@@ -140,11 +207,18 @@ def _buffers(step: Step) -> float:
 
 
 def largest_batch(
-    model: Transformer, setup: TrainingSetup, layout: Layout, memory_bytes: float, *, most: int = _MOST_BATCH
+    model: Transformer,
+    setup: TrainingSetup,
+    layout: Layout,
+    memory_bytes: float,
+    *,
+    most: int = _MOST_BATCH,
+    accumulation: int = _MANY,
 ) -> int:
     """The largest micro-batch of a rank whose peak is within ``memory_bytes``; 0 where not even one sample fits."""
 
     def fits(batch_size: int) -> bool:
-        return estimate_memory(model, replace(setup, batch_size=batch_size), layout).peak <= memory_bytes
+        asked = replace(setup, batch_size=batch_size)
+        return estimate_memory(model, asked, layout, accumulation=accumulation).peak <= memory_bytes
 
     return largest_fitting(fits, most=most)

@@ -10,6 +10,7 @@ from raybench.performance_model.activations import (
     checkpoint_bytes_per_token,
     outer_bytes_per_token,
     passing_bytes_per_token,
+    selective_bytes_per_token,
 )
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
@@ -28,13 +29,17 @@ _UNPACKED_BYTES = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The sizes that the moments are made of. ``temporaries``: of the update; ``shards``: 1 for replicas."""
+    """The sizes that the moments are made of. ``temporaries``: of the update; ``shards``: 1 for replicas.
+
+    ``in_flight``: micro-batches whose activations are there at once.
+    """
 
     model: Transformer
     setup: TrainingSetup
     shards: int
     gradients: float
     temporaries: float
+    in_flight: float = 1.0
 
     @property
     def loose_gradients(self) -> float:
@@ -65,9 +70,16 @@ class Step:
     @property
     def kept_of_block(self) -> float:
         """What is kept of a block until its backward pass begins."""
+        if self.setup.selective:
+            return self.setup.tokens * selective_bytes_per_token(self.model, self.setup)
         if not self.setup.checkpointing:
             return self.block_activations
         return self.setup.tokens * checkpoint_bytes_per_token(self.model, self.setup)
+
+    @property
+    def waiting(self) -> float:
+        """Activations of the micro-batches of a pipeline that are on their way, beside the one that is computed."""
+        return (self.in_flight - 1) * self.model.layers * self.kept_of_block
 
     def activations(self, blocks: int) -> float:
         """Kept of the first so many blocks, the last of which is in its backward pass."""
@@ -124,7 +136,13 @@ class Step:
         if self.setup.lora_rank:
             return states + self.unpacked
         weight = self.model.hidden * self.model.feedforward * self.setup.compute_bytes
-        return states + weight
+        return states + weight + self._gathered
+
+    @property
+    def _gathered(self) -> float:
+        """What sequence parallelism gathers for a block's matrix products: their input and its gradient, whole."""
+        spread = self.setup.sequence_shards > 1
+        return 2.0 * self.setup.tokens * self.model.hidden * self.setup.compute_bytes if spread else 0.0
 
 
 def replica_moments(step: Step) -> dict[str, float]:
@@ -134,8 +152,9 @@ def replica_moments(step: Step) -> dict[str, float]:
     block_casts = float(model.parameters_per_layer * setup.compute_bytes) if setup.casts_weights else 0.0
     table_cast = step.table_cast_bytes if setup.casts_weights else 0.0
     casts = model.layers * block_casts + table_cast  # the graph keeps them; of what is computed anew the context does
-    casts_left = table_cast if setup.checkpointing else casts
-    kept_casts = block_casts if setup.checkpointing else model.layers * block_casts
+    anew = setup.checkpointing or setup.selective
+    casts_left = table_cast if anew else casts
+    kept_casts = block_casts if anew else model.layers * block_casts
     tied = step.table_bytes if model.tied and not setup.lora_rank else 0.0  # it waits for the gradient of the other end
     head = tied or min(step.table_bytes, loose)
     others = loose * (1 - model.parameters_per_layer / model.parameters)

@@ -7,12 +7,30 @@ from raybench.errors import UsageError, unknown_name
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.transformer import Transformer
 
-Strategy = Literal["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid"]
-Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit"]
+Strategy = Literal["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2"]
+Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit", "paged-adamw", "paged-adamw-8bit"]
+Offload = Literal["none", "optimizer", "all"]
 Kernels = Literal["plain", "fused"]
 Loss = Literal["plain", "fused", "chunked"]
-STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid")
-OPTIMIZERS: tuple[Optimizer, ...] = ("sgd", "momentum", "adam", "adamw", "adamw-8bit")
+STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2")
+OPTIMIZERS: tuple[Optimizer, ...] = (
+    *("sgd", "momentum", "adam", "adamw", "adamw-8bit"),
+    *("paged-adamw", "paged-adamw-8bit"),
+)
+# The same under the names that DeepSpeed, Megatron-LM, accelerate and FSDP have for it.
+STRATEGY_ALIASES: dict[str, Strategy] = {
+    "no-shard": "ddp",
+    "zero-1": "zero1",
+    "distributed-optimizer": "zero1",
+    "zero-2": "zero2",
+    "zero3": "fsdp",
+    "zero-3": "fsdp",
+    "fsdp2": "fsdp",
+    "full-shard": "fsdp",
+    "shard-grad-op": "fsdp-grad-op",
+    "hybrid-shard": "fsdp-hybrid",
+    "hsdp": "fsdp-hybrid",
+}
 _MOST_SIZE, _MOST_RANK = 10**9, 10**5
 
 
@@ -31,6 +49,12 @@ class TrainingSetup:
     normalisations stay in the compute type and whose q, k and v, or gate and up, read one input. ``loss``: cross
     entropy in fp32, fused over logits in the compute type that become their own gradient, or in chunks whose logits
     are never there at once (Liger's fused linear cross entropy, torchtune's chunked one).
+
+    zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
+    well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
+    ``selective``: what attention and every second matrix product give is kept, the rest computed again (torchtitan).
+    ``offload``: optimizer state, or parameters and gradients too, in the memory of the CPU. ``sequence_parallel``:
+    tensor parallelism spreads what is as wide as the model (Korthikanti et al. 2022), here over ``sequence_shards``.
     """
 
     batch_size: int
@@ -51,6 +75,11 @@ class TrainingSetup:
     on_gpu: bool = True
     kernels: Kernels = "plain"
     loss: Loss = "plain"
+    gradient_bytes: int = 4
+    selective: bool = False
+    offload: Offload = "none"
+    sequence_parallel: bool = True
+    sequence_shards: int = 1
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -61,6 +90,10 @@ class TrainingSetup:
                 raise UsageError(f"{name} is {value}; it must be from 1 to {_MOST_SIZE}")
         if not 0 <= self.lora_rank <= _MOST_RANK:
             raise UsageError(f"--lora-rank is {self.lora_rank}; it must be from 1 to {_MOST_RANK}, or 0 for none")
+        if self.selective and self.checkpointing:
+            raise UsageError("activation checkpointing is selective or full; give one of them")
+        if self.offload == "all" and not self.is_sharded:
+            raise UsageError("--cpu-offload all is of sharded parameters; take --strategy fsdp (ZeRO-3), or optimizer")
         if self.quantized and not self.lora_rank:
             raise UsageError("4-bit weights cannot be trained; give --lora-rank of at least 1 with them")
         if self.lora_targets and not self.lora_rank:
@@ -74,7 +107,17 @@ class TrainingSetup:
     @property
     def is_sharded(self) -> bool:
         """Whether FSDP cuts parameters, gradients and optimizer state into shards."""
-        return self.strategy != "ddp"
+        return self.strategy not in ("ddp", "zero1", "zero2")
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the model is whole in the compute type, and its fp32 weights are sharded with the optimizer state."""
+        return self.strategy in ("zero1", "zero2")
+
+    @property
+    def stored_bytes(self) -> int:
+        """An element of the parameters that forward and backward passes are given."""
+        return self.compute_bytes if self.is_zero else self.parameter_bytes
 
     def trainable(self, model: Transformer) -> int:
         """Parameters that have gradients."""
@@ -83,7 +126,7 @@ class TrainingSetup:
     @property
     def has_autocast(self) -> bool:
         """Whether layers compute in another type than that of what is trained."""
-        return self.parameter_bytes > self.compute_bytes
+        return self.stored_bytes > self.compute_bytes
 
     @property
     def casts_weights(self) -> bool:
@@ -99,11 +142,34 @@ class TrainingSetup:
     @property
     def residual_bytes(self) -> int:
         """An element of the residual stream: autocast leaves it in the parameters' type, FSDP's mixed precision not."""
-        return self.compute_bytes if self.is_sharded or self.lora_rank else self.parameter_bytes
+        return self.compute_bytes if self.is_sharded or self.lora_rank else self.stored_bytes
+
+
+def strategy_named(name: str) -> Strategy:
+    """A strategy by its name, or by that of another framework. Raises UsageError for one that there is not."""
+    key = name.strip().lower().replace("_", "-")
+    found = STRATEGY_ALIASES.get(key) or next((one for one in STRATEGIES if one == key), None)
+    if found is None:
+        raise unknown_name("strategy", name, (*STRATEGIES, *STRATEGY_ALIASES))
+    return found
 
 
 def shard_count(setup: TrainingSetup, layout: Layout) -> int:
     """Ranks over which FSDP spreads each parameter; 1 under DDP."""
     if setup.strategy == "fsdp-hybrid":
-        return layout.node.ranks
-    return layout.world_size if setup.is_sharded else 1
+        return layout.sharing_in_node.ranks
+    return layout.sharing.ranks if setup.is_sharded else 1
+
+
+def keeps_gathered(setup: TrainingSetup, layout: Layout) -> bool:
+    """Whether weights stay gathered, and gradients whole, over all micro-batches: FSDP under PyTorch's pipelines.
+
+    Their schedules reshard and reduce after a stage's last micro-batch, once the weights are not resharded after each
+    forward pass.
+    """
+    return setup.strategy == "fsdp-grad-op" and layout.pipeline > 1
+
+
+def state_shard_count(setup: TrainingSetup, layout: Layout) -> int:
+    """Ranks over which the optimizer state is spread."""
+    return layout.sharing.ranks if setup.is_zero else shard_count(setup, layout)

@@ -19,8 +19,7 @@ _MOST = {
     "context": 10**9,
 }
 
-
-_OF_EXPERTS = frozenset({"gate_proj", "up_proj", "down_proj"})
+OF_EXPERTS = frozenset({"gate_proj", "up_proj", "down_proj"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +96,14 @@ class Transformer:
 
     def copies(self, linear: str) -> int:
         """How many of a linear layer a block has: one, or one for each expert."""
-        return max(1, self.experts) if linear in _OF_EXPERTS else 1
+        return max(1, self.experts) if linear in OF_EXPERTS else 1
 
     @property
     def idle_parameters(self) -> int:
         """Weights that a token does not pass: of the experts that are not chosen for it."""
         idle = max(0, self.experts - self.experts_per_token)
         linears = self.linears()
-        return self.layers * idle * sum(linears[name][0] * linears[name][1] for name in _OF_EXPERTS & set(linears))
+        return self.layers * idle * sum(linears[name][0] * linears[name][1] for name in OF_EXPERTS & set(linears))
 
     @property
     def norm_parameters(self) -> int:
@@ -129,6 +128,12 @@ class Transformer:
         shapes += [(self.experts, self.hidden)] if self.experts else []
         shapes += [(self.head_size,)] * 2 if self.head_norms else []
         return (*shapes, *self._norm_shapes() * self.norms_per_layer)
+
+    def expert_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Those of them that are of experts."""
+        linears = self.linears()
+        names = [name for name in linears if name in OF_EXPERTS] if self.experts else []
+        return tuple((linears[name][1] * self.copies(name), linears[name][0]) for name in names)
 
     def outer_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of the parameters outside the blocks."""

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from raybench.performance_model.efficiency import Efficiency
     from raybench.performance_model.estimate import EstimateRequest
     from raybench.performance_model.layout import Layout, Network
-    from raybench.performance_model.training_setup import Kernels, Loss, Optimizer, Strategy
+    from raybench.performance_model.training_setup import Kernels, Loss, Offload, Optimizer
     from raybench.performance_model.transformer import Transformer
     from raybench.services.estimate_machine import Machine
 
-BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
+BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activation: fp8 is of matrix products alone
+_KEEPING = ("ddp", "zero1", "zero2")  # their gradients stay where they are from step to step
 _MOST = 10**12
 
 
@@ -39,7 +40,13 @@ class EstimateOptions:
     vocabulary: int | None = None
     world_size: int = 8
     gpus_per_node: int | None = None
-    strategy: "Strategy" = "ddp"
+    strategy: str = "ddp"
+    tensor_parallel: int = 1
+    sequence_parallel: bool = True
+    pipeline_parallel: int = 1
+    virtual_stages: int = 1
+    context_parallel: int = 1
+    expert_parallel: int = 1
     node_type: str | None = None
     gpu: str | None = None
     memory: str | None = None
@@ -58,7 +65,9 @@ class EstimateOptions:
     parameter_dtype: str = "fp32"
     reduce_dtype: str = "fp32"
     optimizer: "Optimizer" = "adamw"
+    cpu_offload: "Offload" = "none"
     activation_checkpointing: bool = False
+    selective_checkpointing: bool = False
     no_flash_attention: bool = False
     bucket_view: bool = True
     kernels: "Kernels | None" = None
@@ -102,7 +111,15 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
     given_ranks = _at_least_one(options.gpus_per_node, "--gpus-per-node")
     ranks_per_node = given_ranks or (machine.node.gpus if machine.node else 8)
     _at_least_one(options.accumulation, "--accumulation")
-    layout = Layout(world_size=options.world_size, ranks_per_node=ranks_per_node)
+    layout = Layout(
+        world_size=options.world_size,
+        ranks_per_node=ranks_per_node,
+        tensor=options.tensor_parallel,
+        context=options.context_parallel,
+        pipeline=options.pipeline_parallel,
+        expert=options.expert_parallel,
+        virtual_stages=options.virtual_stages,
+    )
     model = _model(options)
     network, why_unknown = _network(options, machine, layout)
     return EstimateRequest(
@@ -156,8 +173,9 @@ def _targets(text: str | None) -> tuple[str, ...]:
 
 
 def _setup(options: EstimateOptions, model: "Transformer") -> Any:
-    from raybench.performance_model.training_setup import TrainingSetup
+    from raybench.performance_model.training_setup import TrainingSetup, strategy_named
 
+    strategy = strategy_named(options.strategy)
     length = options.sequence_length
     if length is not None and 0 < model.positions < length:
         raise UsageError(
@@ -167,21 +185,31 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
     return TrainingSetup(
         batch_size=options.batch_size,
         sequence_length=min(model.context, 4096) if length is None else length,
-        strategy=options.strategy,
+        strategy=strategy,
         optimizer=options.optimizer,
         parameter_bytes=BYTES[options.parameter_dtype],
         compute_bytes=BYTES[options.dtype],
         checkpointing=options.activation_checkpointing,
         flash_attention=not options.no_flash_attention,
         bucket_view=options.bucket_view,
-        gradients_kept=options.accumulation > 1 or (options.strategy == "ddp" and options.world_size > 1),
+        gradients_kept=options.accumulation > 1 or (strategy in _KEEPING and options.world_size > 1),
         whole_gradients=options.accumulation > 1 and not options.reduce_each,
         lora_rank=options.lora_rank,
         lora_targets=_targets(options.lora_targets),
         quantized=options.qlora,
         kernels=options.kernels or "plain",
         loss=options.loss or "plain",
+        gradient_bytes=_gradient_bytes(options),
+        selective=options.selective_checkpointing,
+        offload=options.cpu_offload,
+        sequence_parallel=options.sequence_parallel,
     )
+
+
+def _gradient_bytes(options: EstimateOptions) -> int:
+    """Of ZeRO-1 and 2: DeepSpeed's are in the compute type; Megatron-LM, which cuts the model, adds them up in fp32."""
+    cut = options.tensor_parallel * options.pipeline_parallel * options.context_parallel * options.expert_parallel > 1
+    return 4 if cut else BYTES[options.dtype]
 
 
 def _memory(options: EstimateOptions, gpu: "Gpu | None") -> int | None:

@@ -19,7 +19,8 @@ def estimate_tables(estimate: EstimateReport, _: Asked) -> Report:
     """The report. Its verdict is whether it fits, where that is known."""
     ranks = f"{count_of(estimate.world_size, 'rank')} on {count_of(estimate.nodes, 'node')}"
     gpu = f", {estimate.gpu}" if estimate.gpu else ""
-    name = f"raybench estimate, nothing was measured: {estimate.model.name}, {estimate.strategy}, {ranks}{gpu}"
+    ways = ", ".join([estimate.strategy, *_cuts(estimate)])
+    name = f"raybench estimate, nothing was measured: {estimate.model.name}, {ways}, {ranks}{gpu}"
     return Report(
         name=name,
         title=name,
@@ -29,6 +30,19 @@ def estimate_tables(estimate: EstimateReport, _: Asked) -> Report:
         when="",
         blocks=tuple(_blocks(estimate)),
     )
+
+
+def _cuts(estimate: EstimateReport) -> Iterator[str]:
+    """``TP 4``, ``PP 8 x 2``: as people write it."""
+    for name, ranks in (
+        ("TP", estimate.tensor_parallel),
+        ("CP", estimate.context_parallel),
+        ("PP", estimate.pipeline_parallel),
+        ("EP", estimate.expert_parallel),
+    ):
+        if ranks > 1:
+            chunks = estimate.virtual_stages if name == "PP" else 1
+            yield f"{name} {ranks}" + (f" x {chunks}" if chunks > 1 else "")
 
 
 def _fit(memory: MemoryParts) -> str:
@@ -113,6 +127,7 @@ def _time(estimate: EstimateReport) -> Iterator[Row]:
     for name, pair, formula in (
         ("computation", estimate.computation_seconds, ""),
         ("exposed communication", estimate.communication.exposed_seconds, "between all hidden that can be, and none"),
+        ("pipeline bubble", estimate.pipeline_bubble_seconds, estimate.formulas.get("bubble", "")),
         ("step", estimate.step_seconds, "step"),
     ):
         if pair is not None:

@@ -1,0 +1,135 @@
+"""The part of a model that one rank holds where it is cut by tensor, pipeline or expert: a transformer itself.
+
+Tensor parallelism (Shoeybi et al. 2019, Megatron-LM) cuts heads, the MLP's inner width and the vocabulary; the
+normalisations stay whole on each rank. A pipeline cuts the layers; its first stage has the token embedding, its last
+one the output layer. Expert parallelism gives each rank some of a layer's experts.
+"""
+
+import math
+from dataclasses import asdict, dataclass, replace
+
+from raybench.errors import UsageError
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.training_setup import TrainingSetup, keeps_gathered
+from raybench.performance_model.transformer import OF_EXPERTS, Transformer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPart(Transformer):
+    """A rank's part. ``embeds``: with the token embedding; ``scores``: with the last normalisation and output layer.
+
+    ``expert_ranks``: the ranks that a layer's experts are spread over; each token goes to as many experts as ever.
+    """
+
+    embeds: bool = True
+    scores: bool = True
+    expert_ranks: int = 1
+
+    def copies(self, linear: str) -> int:
+        """How many of a linear layer one rank has."""
+        return max(1, Transformer.copies(self, linear) // self.expert_ranks)
+
+    def outer_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of the parameters outside the blocks, as far as this stage has them."""
+        tables = self.embeds + (self.scores and not (self.tied and self.embeds))
+        positions = ((self.positions, self.hidden),) if self.positions and self.embeds else ()
+        norm = ((self.norm_parameters,),) if self.scores else ()
+        return ((self.vocabulary, self.hidden),) * tables + positions + norm
+
+    @property
+    def outer_parameters(self) -> int:
+        """What is outside the blocks."""
+        return sum(math.prod(shape) for shape in self.outer_shapes())
+
+    @property
+    def expert_parameters(self) -> int:
+        """Weights of the experts that this rank has; 0 where experts are not spread."""
+        if self.expert_ranks == 1:
+            return 0
+        linears = self.linears()
+        return self.layers * sum(math.prod(linears[name]) * self.copies(name) for name in OF_EXPERTS & set(linears))
+
+
+def held_parameters(part: Transformer, layout: Layout, shards: int) -> float:
+    """Parameters that a rank holds of its part where that is spread over ``shards`` ranks.
+
+    Experts are spread already, so that fewer ranks hold the same: a shard of a whole layer's experts is as large
+    however they are spread.
+    """
+    experts = part.expert_parameters if isinstance(part, ModelPart) else 0
+    return (part.parameters - experts) / shards + experts / max(1, shards // layout.expert)
+
+
+def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transformer:
+    """What a rank of a pipeline's ``stage`` holds before anything is sharded over its replicas.
+
+    The model itself where it is not cut. Raises UsageError where it cannot be cut so.
+    """
+    if not layout.is_cut:
+        return model
+    _check(model, layout)
+    ranks = layout.tensor
+    cut = ModelPart(
+        **asdict(model),
+        embeds=stage == 0,
+        scores=stage == layout.pipeline - 1,
+        expert_ranks=layout.expert,
+    )
+    return replace(
+        cut,
+        layers=math.ceil(model.layers / layout.pipeline),
+        heads=model.heads // ranks,
+        kv_heads=max(1, model.key_value_heads // ranks),
+        head_width=model.head_size,
+        feedforward=math.ceil(model.feedforward / ranks),
+        vocabulary=math.ceil(model.vocabulary / ranks),
+    )
+
+
+def _check(model: Transformer, layout: Layout) -> None:
+    if model.heads % layout.tensor:
+        raise UsageError(
+            f"--tensor-parallel is {layout.tensor}, and {model.name} has {model.heads} attention heads, which cannot "
+            "be divided so; choose a divisor"
+        )
+    stages = layout.pipeline * layout.virtual_stages
+    if stages > model.layers:
+        raise UsageError(
+            f"a pipeline of {stages} stages (--pipeline-parallel x --virtual-stages) is longer than the "
+            f"{model.layers} layers of {model.name}"
+        )
+    if layout.expert > 1 and (not model.experts or model.experts % layout.expert):
+        has = f"{model.experts} experts" if model.experts else "no experts"
+        raise UsageError(f"--expert-parallel is {layout.expert}, and {model.name} has {has}; choose a divisor")
+
+
+def local_setup(setup: TrainingSetup, layout: Layout) -> TrainingSetup:
+    """The setup as one rank sees it: its share of each sequence, and of what sequence parallelism spreads."""
+    if not layout.is_cut:
+        return setup
+    return replace(
+        setup,
+        sequence_length=math.ceil(setup.sequence_length / layout.context),
+        sequence_shards=layout.tensor if setup.sequence_parallel else 1,
+        whole_gradients=setup.whole_gradients or keeps_gathered(setup, layout),
+    )
+
+
+def batches_in_flight(layout: Layout, stage: int, accumulation: int) -> float:
+    """Micro-batches whose activations a stage keeps at once, in units of all its layers.
+
+    1F1B (Narayanan et al. 2021, section 2.2): those of the stages behind it and its own. Interleaved (the same, and
+    Korthikanti et al. 2022, section 4): ``2 (p - stage - 1) + (v - 1) p + 1`` chunks of ``1/v`` of its layers, so that
+    the first stage keeps ``p + (p - 1) / v``.
+    """
+    behind, chunks = layout.pipeline - stage - 1, layout.virtual_stages
+    if layout.pipeline == 1:
+        return 1.0
+    if chunks == 1:
+        return float(min(accumulation, behind + 1))
+    return min(accumulation * chunks, 2 * behind + (chunks - 1) * layout.pipeline + 1) / chunks
+
+
+def bubble_share(layout: Layout, accumulation: int) -> float:
+    """Idle time of a pipeline for each second of work: ``(p - 1) / (v m)`` with m micro-batches (Narayanan 2021)."""
+    return (layout.pipeline - 1) / (layout.virtual_stages * accumulation)

@@ -1,0 +1,96 @@
+"""What a model that is cut over ranks sends in a step: by tensor, context, stage and expert.
+
+Sizes are of one rank and its pipeline stage. b, s, h: samples of a micro-batch, tokens of a sequence, hidden size.
+"""
+
+from collections.abc import Iterator
+
+from raybench.performance_model.communication import Message, Traffic, joined
+from raybench.performance_model.layout import Group, Layout, Operation
+from raybench.performance_model.parallel.part import local_setup, part_of
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.transformer import Transformer
+
+
+def cut_traffic(model: Transformer, setup: TrainingSetup, layout: Layout, *, accumulation: int = 1) -> Traffic:
+    """All collectives of a step that are there because the model is cut."""
+    if not layout.is_cut:
+        return Traffic(messages=())
+    part, local = part_of(model, layout), local_setup(setup, layout)
+    once = [
+        *_tensor(part, local, layout),
+        *_context(part, setup, layout),
+        *_expert(part, local, layout),
+        *_stages(part, local, layout),
+    ]
+    return Traffic(messages=joined(message.times(accumulation) for message in once if message.group.ranks > 1))
+
+
+def _tensor(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator[Message]:
+    """Two all_reduces of b s h a layer and pass, after attention and MLP (Shoeybi et al. 2019, section 3).
+
+    With sequence parallelism each is a reduce_scatter and an all_gather of as much (Korthikanti et al. 2022, section
+    4.2.2); what the backward pass gathers once more for the weights' gradients is hidden behind them. Blocks that are
+    computed again send again. Nothing else can be computed meanwhile.
+    """
+    size = int(local.tokens * part.hidden * local.compute_bytes)
+    operations: tuple[Operation, ...] = ("all_gather", "reduce_scatter") if local.sequence_parallel else ("all_reduce",)
+    passes = {"forward": 1, "backward": 2 if local.checkpointing or local.selective else 1}
+    for phase, times in passes.items():
+        for operation in operations:
+            yield Message(
+                operation=operation,
+                phase="forward" if phase == "forward" else "backward",
+                message_bytes=size,
+                group=layout.tensor_group,
+                count=2 * part.layers * times,
+                blocking=True,
+            )
+
+
+def _context(part: Transformer, setup: TrainingSetup, layout: Layout) -> Iterator[Message]:
+    """Keys and values of the whole sequence, in the backward pass again and their gradients back.
+
+    Of Ring Attention (Liu et al. 2023), which passes them around while it computes, and of Llama 3's all_gather
+    (Grattafiori et al. 2024, section 3.3.2) alike: each rank gets all but its own.
+    """
+    size = int(setup.tokens * 2 * part.key_value_heads * part.head_size * setup.compute_bytes)
+    group = layout.context_group
+    again = 2 if setup.checkpointing else 1
+    yield Message(operation="all_gather", phase="forward", message_bytes=size, group=group, count=part.layers)
+    yield Message(operation="all_gather", phase="backward", message_bytes=size, group=group, count=again * part.layers)
+    yield Message(operation="reduce_scatter", phase="backward", message_bytes=size, group=group, count=part.layers)
+
+
+def _expert(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator[Message]:
+    """Each token to its experts and back, in each pass: b s h times the experts a token (GShard, Lepikhin et al. 2020).
+
+    With tensor and sequence parallelism a rank sends its share of the tokens.
+    """
+    size = int(local.tokens * part.experts_per_token * part.hidden * local.compute_bytes / local.sequence_shards)
+    again = 2 if local.checkpointing or local.selective else 1
+    for phase, times in (("forward", 1), ("backward", again)):
+        yield Message(
+            operation="all_to_all",
+            phase="forward" if phase == "forward" else "backward",
+            message_bytes=size,
+            group=layout.expert_group if part.experts else Group(ranks=1),
+            count=2 * part.layers * times,
+            blocking=True,
+        )
+
+
+def _stages(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator[Message]:
+    """b s h to the next stage and as much back, once for each virtual stage (Narayanan et al. 2021, section 3.2).
+
+    Of tensor-parallel ranks each sends its share, which sequence parallelism has spread already.
+    """
+    size = int(local.tokens * part.hidden * local.compute_bytes / layout.tensor)
+    for phase in ("forward", "backward"):
+        yield Message(
+            operation="send_recv",
+            phase="forward" if phase == "forward" else "backward",
+            message_bytes=size,
+            group=layout.stage_group,
+            count=layout.virtual_stages,
+        )

@@ -1,0 +1,31 @@
+"""Time of the optimizer's update, on the GPU or, with its state offloaded, on the CPU."""
+
+from raybench.hardware.gpus import Gpu
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.memory import Held, state_bytes
+from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.transformer import Transformer
+
+# Of a node's CPUs for a billion parameters, DeepSpeed's Adam and a plain one (ZeRO-Offload, Ren et al. 2021, table 4).
+CPU_SECONDS_PER_BILLION = (0.22, 1.4)
+PCIE_SHARE = 0.80  # of the line rate, of large copies to and from pinned memory
+
+
+def update_seconds(model: Transformer, setup: TrainingSetup, layout: Layout, gpu: Gpu | None) -> tuple[float, float]:
+    """Shortest and longest.
+
+    On the GPU it is bound by memory: it reads parameters, gradients and state and writes all but the gradients. Paged
+    state may have to come and go over PCIe. On the CPU all ranks of a node share its cores; gradients go there and
+    weights come back, in the compute type (ZeRO-Offload).
+    """
+    if gpu is None:
+        return 0.0, 0.0
+    held = Held.of(part_of(model, layout), setup, layout)
+    bus = gpu.pcie_gb_per_s * 1e9 * PCIE_SHARE
+    if setup.offload != "none":
+        moved = 2 * held.trained * setup.compute_bytes / bus
+        billions = held.trained * layout.node.ranks / 1e9
+        return moved + billions * CPU_SECONDS_PER_BILLION[0], moved + billions * CPU_SECONDS_PER_BILLION[1]
+    moved = held.trained * (3 * setup.parameter_bytes + 2 * state_bytes(setup)) / (gpu.memory_gb_per_s * 1e9)
+    return moved, moved + 2 * held.offloaded / bus

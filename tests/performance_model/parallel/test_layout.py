@@ -1,0 +1,178 @@
+"""Cut models by hand: who holds what, what is sent, what a pipeline idles, and which layouts are refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from raybench.errors import UsageError
+from raybench.performance_model.communication import Traffic
+from raybench.performance_model.estimate import training_traffic
+from raybench.performance_model.layout import Group, Layout, Network
+from raybench.performance_model.memory import MemoryEstimate, estimate_memory
+from raybench.performance_model.parallel.part import batches_in_flight, bubble_share, part_of
+from raybench.performance_model.training_setup import TrainingSetup, strategy_named
+from raybench.performance_model.transformer import Transformer, preset_named
+
+LLAMA, SMALL = preset_named("llama-70b"), preset_named("llama-8b")
+MIXTURE = replace(preset_named("mistral-7b"), name="mixture", experts=8, experts_per_token=2)
+SETUP = TrainingSetup(batch_size=1, sequence_length=4096, kernels="fused", loss="fused")
+NETWORK = Network(node_gb_per_s=360, fabric_gb_per_s=368)
+
+
+def layout(world_size: int, **cuts: int) -> Layout:
+    return Layout(world_size=world_size, ranks_per_node=8, **cuts)
+
+
+def memory(model: Transformer, where: Layout, **changes: object) -> MemoryEstimate:
+    return estimate_memory(model, replace(SETUP, **changes), where)  # type: ignore[arg-type]  # as given
+
+
+@pytest.mark.parametrize("cuts", [{}, {"tensor": 8}, {"pipeline": 4}, {"tensor": 4, "pipeline": 2}, {"context": 8}])
+def test_all_parts_together_are_the_model(cuts: dict[str, int]) -> None:
+    where = layout(8, **cuts)
+    parts = [part_of(LLAMA, where, stage=stage).parameters for stage in range(where.pipeline)]
+    norms = (where.tensor - 1) * (2 * LLAMA.layers + 1) * LLAMA.hidden  # whole on each rank
+    assert sum(parts) * where.tensor == LLAMA.parameters + norms
+
+
+def test_experts_that_are_spread_are_each_held_once() -> None:
+    where = layout(16, expert=8)
+    held = part_of(MIXTURE, where).parameters
+    experts = 3 * 4096 * 14336 * 32
+    assert held == MIXTURE.parameters - 7 * experts
+    full = memory(MIXTURE, where, strategy="fsdp").parameters
+    assert full == pytest.approx(MIXTURE.parameters * 4 / 16, rel=1e-6)  # however experts are spread
+
+
+def test_memory_of_zero_is_that_of_its_paper() -> None:
+    """Rajbhandari et al. 2020, figure 1: 2 + 2 + 12 bytes a parameter, of which 12, 14 or all are divided."""
+    size, where = SMALL.parameters, layout(64)
+    for strategy, expected in (("zero1", 4 + 12 / 64), ("zero2", 2 + 14 / 64), ("fsdp", 16 / 64)):
+        found = memory(SMALL, where, strategy=strategy, gradient_bytes=2)
+        assert found.static / size == pytest.approx(expected, rel=1e-3), strategy
+
+
+def test_memory_of_the_distributed_optimizer_is_megatrons() -> None:
+    """Its documentation: 6 + 12 / d bytes a parameter with gradients of fp32."""
+    where = layout(64, tensor=4, pipeline=2)
+    part = part_of(LLAMA, where)
+    assert memory(LLAMA, where, strategy="zero1").static / part.parameters == pytest.approx(6 + 12 / 8, rel=1e-2)
+
+
+def test_sequence_parallelism_divides_what_tensor_parallelism_leaves_whole() -> None:
+    """Korthikanti et al. 2022, table 2: s b h (10 + 24 / t) without, 34 / t with it, but for attention's own."""
+    where = layout(8, tensor=8)
+    wide = memory(LLAMA, where, sequence_parallel=False).activations
+    spread = memory(LLAMA, where).activations
+    alone = memory(LLAMA, layout(1)).activations
+    assert spread == pytest.approx(alone / 8, rel=0.02)
+    assert wide > 1.5 * spread
+
+
+def test_a_pipelines_first_stage_keeps_as_much_as_there_are_stages() -> None:
+    assert [batches_in_flight(layout(8, pipeline=4), stage, 16) for stage in range(4)] == [4, 3, 2, 1]
+    assert batches_in_flight(layout(8, pipeline=4), 0, 2) == 2
+    assert batches_in_flight(layout(8, pipeline=4, virtual_stages=3), 0, 16) == 4 + 3 / 3
+    assert bubble_share(layout(8, pipeline=4), 12) == 0.25
+    assert bubble_share(layout(8, pipeline=4, virtual_stages=3), 12) == pytest.approx(0.25 / 3)
+
+
+def of(traffic: Traffic, group: Group) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in traffic.messages:
+        if one.group == group:
+            found[one.operation] = found.get(one.operation, 0) + one.total_bytes
+    return found
+
+
+def test_tensor_parallelism_sends_four_times_the_stream_a_layer() -> None:
+    where = layout(8, tensor=8)
+    stream = 4096 * 8192 * 2
+    plain = training_traffic(LLAMA, replace(SETUP, sequence_parallel=False), where)
+    assert of(plain, where.tensor_group) == {"all_reduce": 4 * 80 * stream}
+    spread = training_traffic(LLAMA, SETUP, where)
+    assert spread.wire_bytes == pytest.approx(plain.wire_bytes)
+    again = training_traffic(LLAMA, replace(SETUP, checkpointing=True), where)
+    assert again.wire_bytes == pytest.approx(1.5 * spread.wire_bytes)
+
+
+def test_experts_get_each_token_twice_and_give_it_back() -> None:
+    where = layout(8, expert=8)
+    sent = of(training_traffic(MIXTURE, SETUP, where), where.expert_group)["all_to_all"]
+    assert sent == 32 * 4 * (2 * 4096 * 4096 * 2)
+
+
+def test_stages_hand_on_the_stream_in_each_micro_batch() -> None:
+    where = layout(16, tensor=8, pipeline=2)
+    sent = of(training_traffic(LLAMA, SETUP, where, accumulation=3), where.stage_group)["send_recv"]
+    assert sent == 3 * 2 * 4096 * 8192 * 2 / 8
+    assert (where.stage_group.nodes, where.stage_group.beside) == (2, 8)
+
+
+def test_gradients_of_a_cut_model_are_reduced_among_those_that_hold_the_same() -> None:
+    where = layout(64, tensor=4, pipeline=2)
+    assert where.data == 8
+    assert (where.sharing.ranks, where.sharing.nodes, where.sharing.beside) == (8, 4, 4)
+    assert NETWORK.bandwidth_gb_per_s(where.sharing) == 368 / 4
+    assert NETWORK.bandwidth_gb_per_s(where.tensor_group) == 360
+
+
+def test_a_pipeline_with_gathered_weights_gathers_once_a_step() -> None:
+    where = layout(32, pipeline=4)
+    once, each = (
+        of(training_traffic(LLAMA, replace(SETUP, strategy=name), where, accumulation=8), where.sharing)["all_gather"]
+        for name in ("fsdp-grad-op", "fsdp")
+    )
+    assert each > 14 * once
+
+
+def test_what_is_offloaded_or_paged_leaves_the_gpu() -> None:
+    where = layout(8)
+    whole, state = memory(SMALL, where, strategy="fsdp"), SMALL.parameters * 8 / 8
+    for changes in ({"offload": "optimizer"}, {"optimizer": "paged-adamw"}):
+        assert whole.static - memory(SMALL, where, strategy="fsdp", **changes).static == pytest.approx(state, rel=1e-6)
+    assert memory(SMALL, where, strategy="fsdp", offload="all").static == 0
+
+
+def test_selective_checkpointing_keeps_less_than_all_and_more_than_full() -> None:
+    sizes = [
+        memory(SMALL, layout(1), **changes).activations
+        for changes in ({}, {"selective": True}, {"checkpointing": True})
+    ]
+    assert sizes[0] > sizes[1] > sizes[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [("FULL_SHARD", "fsdp"), ("zero3", "fsdp"), ("ZeRO-1", "zero1"), ("distributed-optimizer", "zero1"), ("hsdp", "fsdp-hybrid")],
+)  # fmt: skip
+def test_strategies_have_the_names_of_other_frameworks(name: str, strategy: str) -> None:
+    assert strategy_named(name) == strategy
+
+
+@pytest.mark.parametrize(
+    ("model", "cuts", "said"),
+    [
+        (LLAMA, {"tensor": 3}, "cannot be divided by --tensor-parallel 3"),
+        (preset_named("gpt2"), {"tensor": 8}, "12 attention heads"),
+        (SMALL, {"pipeline": 64}, "longer than the 32 layers"),
+        (SMALL, {"pipeline": 8, "virtual_stages": 8}, "longer than the 32 layers"),
+        (SMALL, {"expert": 8}, "has no experts"),
+        (MIXTURE, {"expert": 16}, "has 8 experts"),
+        (MIXTURE, {"expert": 3}, "must divide the 64 ranks"),
+        (SMALL, {"virtual_stages": 2}, "give --pipeline-parallel"),
+        (SMALL, {"context": 0}, "must be at least 1"),
+    ],
+)
+def test_what_cannot_be_cut_so_is_refused(model: Transformer, cuts: dict[str, int], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        estimate_memory(model, SETUP, layout(64, **cuts))
+
+
+def test_parameters_cannot_leave_a_replica() -> None:
+    with pytest.raises(UsageError, match="strategy fsdp"):
+        replace(SETUP, offload="all")
+    with pytest.raises(UsageError, match="selective or full"):
+        replace(SETUP, selective=True, checkpointing=True)
+    with pytest.raises(UsageError, match="no strategy"):
+        strategy_named("zero4")

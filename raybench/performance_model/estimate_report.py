@@ -23,11 +23,11 @@ FORMULAS = {
     "wire_bytes": "S 2(n-1)/n an all_reduce, S (n-1)/n an all_gather or reduce_scatter",
     "communication": "sum over collectives of latency + wire bytes / bandwidth",
     "memory": "parameters + gradients + optimizer state + the fullest moment of a step + 5 % of it + context",
-    "bubble": "(stages - 1) / (virtual stages x micro-batches) of computation and waiting",
     "step": "compute = tokens x operations / (peak x efficiency); least hides what it can, most hides nothing",
     "mfu": "tokens/s x operations per token / (ranks x peak)",
     "cost": "nodes x price x amount / rate",
 }
+_BUBBLE = {"bubble": "(stages - 1) / (virtual stages x micro-batches) of computation and waiting"}
 
 
 def estimate_report(estimate: Estimate) -> EstimateReport:
@@ -58,7 +58,7 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
             range=(estimate.efficiency.low, estimate.efficiency.high), source=estimate.efficiency.source
         ),
         cost=_cost(estimate),
-        formulas=FORMULAS,
+        formulas=FORMULAS | (_BUBBLE if request.layout.pipeline > 1 else {}),
         basis=dict(request.basis),
         unknown=estimate.unknown,
         data_parallel=request.layout.data,

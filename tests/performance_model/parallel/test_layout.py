@@ -144,8 +144,14 @@ def test_selective_checkpointing_keeps_less_than_all_and_more_than_full() -> Non
 
 @pytest.mark.parametrize(
     ("name", "strategy"),
-    [("FULL_SHARD", "fsdp"), ("zero3", "fsdp"), ("ZeRO-1", "zero1"), ("distributed-optimizer", "zero1"), ("hsdp", "fsdp-hybrid")],
-)  # fmt: skip
+    [
+        ("FULL_SHARD", "fsdp"),
+        ("zero3", "fsdp"),
+        ("ZeRO-1", "zero1"),
+        ("distributed-optimizer", "zero1"),
+        ("hsdp", "fsdp-hybrid"),
+    ],
+)
 def test_strategies_have_the_names_of_other_frameworks(name: str, strategy: str) -> None:
     assert strategy_named(name) == strategy
 

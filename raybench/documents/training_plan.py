@@ -33,6 +33,24 @@ class TrainingWay(PlainPart):
     limit: str | None
     why_not: str
     command: str
+    # The first version had none of these.
+    tensor_parallel: int = 1
+    context_parallel: int = 1
+    pipeline_parallel: int = 1
+    virtual_stages: int = 1
+    expert_parallel: int = 1
+
+    @property
+    def name(self) -> str:
+        """``zero1, TP 4, PP 4x5, recomputed``: as people write it."""
+        degrees = (
+            ("TP", self.tensor_parallel, 1),
+            ("CP", self.context_parallel, 1),
+            ("PP", self.pipeline_parallel, self.virtual_stages),
+            ("EP", self.expert_parallel, 1),
+        )
+        cuts = [f"{name} {ranks}{f'x{chunks}' if chunks > 1 else ''}" for name, ranks, chunks in degrees if ranks > 1]
+        return ", ".join([self.strategy, *cuts, *(["recomputed"] if self.activation_checkpointing else [])])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

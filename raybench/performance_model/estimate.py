@@ -26,7 +26,7 @@ from raybench.performance_model.efficiency import Efficiency, expected_efficienc
 from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.memory import NF4_BYTES, MemoryEstimate, estimate_memory, largest_batch
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
-from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of
+from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of, stage_imbalance
 from raybench.performance_model.parallel.traffic import cut_traffic
 from raybench.performance_model.training_setup import TrainingSetup, keeps_gathered
 from raybench.performance_model.transformer import Transformer
@@ -153,8 +153,8 @@ class Estimate:
         return high, low
 
 
-def estimate(request: EstimateRequest) -> Estimate:
-    """All figures that the request allows."""
+def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
+    """All figures that the request allows; of one of many that are compared (not ``alone``), no other batches."""
     traffic = training_traffic(
         request.model,
         request.setup,
@@ -174,9 +174,11 @@ def estimate(request: EstimateRequest) -> Estimate:
         memory=memory,
         least_memory=estimate_memory(request.model, least_setup(request), request.layout, accumulation=times),
         largest_batch=(
-            largest_batch(request.model, request.setup, request.layout, limit, accumulation=times) if limit else None
+            largest_batch(request.model, request.setup, request.layout, limit, accumulation=times)
+            if limit and alone
+            else None
         ),
-        nearest=_nearest(request) if limit is not None and memory.peak > limit else None,
+        nearest=_nearest(request) if alone and limit is not None and memory.peak > limit else None,
         fastest=fastest,
         slowest=slowest,
         optimizer_seconds=update_seconds(request.model, request.setup, request.layout, request.gpu),
@@ -284,6 +286,7 @@ def _steps(
         for flops in _executed_flops_per_token(request)
     )
     efficiency = computation_of(request)
+    most *= stage_imbalance(request.model, layout)
     work = efficiency.micro_batch_seconds(least)[0], efficiency.micro_batch_seconds(most)[1]
     share, times = _forward_share(request.setup), request.accumulation
     bubble = bubble_share(layout, times)

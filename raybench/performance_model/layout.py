@@ -61,7 +61,7 @@ class Layout:
         for name in ("tensor", "context", "pipeline", "expert", "virtual_stages"):
             if not 1 <= getattr(self, name) <= _MOST_RANKS:
                 raise UsageError(f"{_option(name)} is {getattr(self, name)}; it must be at least 1")
-        if self.world_size % self._cut:
+        if self.world_size % self.cut_ranks:
             raise UsageError(
                 f"{self.world_size} ranks cannot be divided by --tensor-parallel {self.tensor} x --context-parallel "
                 f"{self.context} x --pipeline-parallel {self.pipeline}; choose others, or another --world-size"
@@ -75,7 +75,8 @@ class Layout:
             raise UsageError("--virtual-stages interleave a pipeline; give --pipeline-parallel of at least 2")
 
     @property
-    def _cut(self) -> int:
+    def cut_ranks(self) -> int:
+        """Ranks that compute a sample together."""
         return self.tensor * self.context * self.pipeline
 
     @property
@@ -86,12 +87,12 @@ class Layout:
     @property
     def is_cut(self) -> bool:
         """Whether a rank holds a part of the model, or of each sequence, whatever is sharded."""
-        return self._cut * self.expert > 1
+        return self.cut_ranks * self.expert > 1
 
     @property
     def data(self) -> int:
         """Replicas of the model, each with samples of its own."""
-        return self.world_size // self._cut
+        return self.world_size // self.cut_ranks
 
     @property
     def nodes(self) -> int:

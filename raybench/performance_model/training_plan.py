@@ -8,9 +8,15 @@ from typing import Literal
 from raybench.performance_model.estimate import Estimate, EstimateRequest, estimate, least_setup
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory, largest_batch
+from raybench.performance_model.parallel.choice import cut_requests
 from raybench.performance_model.training_setup import Strategy, TrainingSetup
 
 _AS_FAST = 1.03
+_WORTH_IT = 1.1  # how much faster a way has to be that wants another framework than PyTorch's own DDP and FSDP
+_CUT_WAYS = 4
+_CLOSE = 1.06  # cut ways that are as fast as far as can be told
+_ROOM = 0.95  # of a GPU's memory
+_BATCHES_PER_STAGE = 4
 Limit = Literal["network", "computation", "kernel starts"]
 
 
@@ -43,47 +49,98 @@ def ways_to_train(request: EstimateRequest, samples_per_rank: int) -> tuple[Way,
     """All ways, those that fit first, the fastest of them first; then those that may fit; then by the memory needed.
 
     ``request``: model, machine, and what does not change. Each way has the largest micro-batch that fits and divides
-    the samples of a rank and step. Of ways that are as fast within 3 %, the simpler one comes first.
+    the samples of a rank and step. Of ways that are as fast within 3 %, the simpler one comes first; one that cuts the
+    model, or shards as DeepSpeed does, has to be faster by a tenth. Of those that cut it the best few are kept that are.
     """
-    ways = [_way(request, setup, samples_per_rank) for setup in _setups(request)]
-    best = max((way.tokens_per_second for way in ways if way.fits), default=0.0)
+    ways = [_way(replace(request, setup=setup), samples_per_rank) for setup in _setups(request)]
+    plain = max((_preference(way) for way in ways if way.fits), default=0.0)
+    ways += _cut_ways(request, samples_per_rank, plain)
+    best = max((_preference(way) for way in ways if way.fits), default=0.0)
     return tuple(sorted(ways, key=lambda way: _rank(way, best)))
 
 
-def _rank(way: Way, best: float) -> tuple[int, float]:
+def _cut_ways(request: EstimateRequest, samples_per_rank: int, plain: float) -> list[Way]:
+    """A few that fit with some room, and are faster than ``plain``, the best that cuts nothing.
+
+    Room, since stages and experts are never as even as an estimate has them. Of those that are about as fast, the ones
+    that cut least.
+    """
+    if request.memory_bytes is None:
+        return []
+    request = replace(request, memory_bytes=int(_ROOM * request.memory_bytes))
+    found: list[Way] = []
+    for one in cut_requests(request):
+        samples = samples_per_rank * one.layout.cut_ranks
+        kept, anew = (replace(one, setup=replace(one.setup, checkpointing=again)) for again in (False, True))
+        way = _way(kept, samples)
+        found.append(way if way.fits else _way(anew, samples))
+    fitting = [way for way in found if way.fits and way.tokens_per_second > _AS_FAST * plain]
+    best = max(map(_preference, fitting), default=0.0)
+    close = [way for way in fitting if _preference(way) * _CLOSE >= best]
+    return sorted(close, key=lambda way: _cuts(way.estimate.request.layout))[:_CUT_WAYS]
+
+
+def _preference(way: Way) -> float:
+    one = way.estimate.request
+    return way.tokens_per_second / (_WORTH_IT if one.layout.is_cut or one.setup.is_zero else 1.0)
+
+
+def _rank(way: Way, best: float) -> tuple[int, float, float]:
     if way.fits is False:
-        return 2, float(way.estimate.memory.peak)
-    speed = way.tokens_per_second
+        return 2, float(way.estimate.memory.peak), 0.0
+    speed = _preference(way)
     as_fast = best > 0 and speed > 0
-    return (0 if way.fits else 1), float(round(math.log(best / speed) / math.log(_AS_FAST))) if as_fast else 0.0
+    behind = float(round(math.log(best / speed) / math.log(_AS_FAST))) if as_fast else 0.0
+    return (0 if way.fits else 1), behind, float(_cuts(way.estimate.request.layout)[0])
+
+
+def _cuts(layout: Layout) -> tuple[int, int]:
+    """How much a layout cuts, pipelines counting first where that is equal."""
+    return layout.tensor * layout.pipeline * layout.context * layout.expert, layout.pipeline
 
 
 def _setups(request: EstimateRequest) -> Iterator[TrainingSetup]:
     for strategy in _strategies(request.layout):
         for checkpointing in (False, True):
-            yield replace(request.setup, strategy=strategy, checkpointing=checkpointing)
+            yield replace(
+                request.setup,
+                strategy=strategy,
+                checkpointing=checkpointing,
+                gradient_bytes=request.setup.compute_bytes,
+            )
 
 
 def _strategies(layout: Layout) -> tuple[Strategy, ...]:
     if layout.world_size == 1:
         return ("ddp",)
-    return ("ddp", "fsdp-grad-op", "fsdp", *(("fsdp-hybrid",) if layout.nodes > 1 else ()))
+    return ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp", *(("fsdp-hybrid",) if layout.nodes > 1 else ()))
 
 
-def _way(request: EstimateRequest, setup: TrainingSetup, samples_per_rank: int) -> Way:
-    """With the largest micro-batch that fits in any case, else with the largest that may fit, else with one sample."""
-    setup = replace(setup, gradients_kept=True)
+def _way(request: EstimateRequest, samples_per_rank: int) -> Way:
+    """With the largest micro-batch that fits in any case, else with the largest that may fit, else with one sample.
+
+    ``samples_per_rank``: of all ranks that compute a sample together.
+    """
+    setup = replace(request.setup, gradients_kept=True)
     asked = replace(request, setup=setup)
     most = float("inf") if request.memory_bytes is None else float(request.memory_bytes)
     for fits, fitting in ((True, setup), (None, least_setup(asked))):
-        if estimate_memory(request.model, replace(fitting, batch_size=1), request.layout).peak > most:
+        times = max(1, samples_per_rank)
+        alone = replace(fitting, batch_size=1)
+        if estimate_memory(request.model, alone, request.layout, accumulation=times).peak > most:
             continue
-        largest = largest_batch(request.model, fitting, request.layout, most, most=samples_per_rank)
+        largest = largest_batch(request.model, fitting, request.layout, most, most=_largest(request, samples_per_rank))
         batch = next(size for size in range(largest, 0, -1) if samples_per_rank % size == 0)
         return Way(estimate=_estimate(asked, batch, samples_per_rank), fits=fits)
     return Way(estimate=_estimate(asked, 1, samples_per_rank), fits=False)
 
 
+def _largest(request: EstimateRequest, samples: int) -> int:
+    """Of a pipeline no micro-batch is so large that there are fewer than four for each stage, if that can be."""
+    stages = request.layout.pipeline
+    return samples if stages == 1 else max(1, samples // (_BATCHES_PER_STAGE * stages))
+
+
 def _estimate(request: EstimateRequest, batch: int, samples_per_rank: int) -> Estimate:
     setup = replace(request.setup, batch_size=batch)
-    return estimate(replace(request, setup=setup, accumulation=samples_per_rank // batch))
+    return estimate(replace(request, setup=setup, accumulation=samples_per_rank // batch), alone=False)

@@ -133,3 +133,12 @@ def batches_in_flight(layout: Layout, stage: int, accumulation: int) -> float:
 def bubble_share(layout: Layout, accumulation: int) -> float:
     """Idle time of a pipeline for each second of work: ``(p - 1) / (v m)`` with m micro-batches (Narayanan 2021)."""
     return (layout.pipeline - 1) / (layout.virtual_stages * accumulation)
+
+
+def stage_imbalance(model: Transformer, layout: Layout) -> float:
+    """How much longer than the average the last stage takes: it has as many layers as the others, and the output layer.
+
+    All others wait for it, unless it is given fewer layers.
+    """
+    head = model.token_table_parameters / model.computing_parameters
+    return 1 - head + head * layout.pipeline

@@ -5,6 +5,7 @@ from raybench.reports.builders.asked import Asked
 from raybench.reports.model import Block, Cell, Facts, Grid, Heading, Report, Table, notes_of
 from raybench.reports.text import count_of
 
+_MOST_ROWS = 6
 _HEADINGS = ("way", "samples", "GiB", "tokens/s", "hours", "why not")
 
 
@@ -15,11 +16,13 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
     name = f"raybench plan, nothing was measured: {plan.model} ({plan.method}), {machine}{gpu}"
     fitting = [way for way in plan.ways if way.fits is not False] or list(plan.ways)
     others = [way for way in plan.ways if way not in fitting]
+    slower = fitting[_MOST_ROWS:]
     best = plan.ways[0]
     runs = best.fits is not False
     starts = [line for line in (best.command, *plan.launch) if line] if runs else []
     blocks: list[Block] = [
-        Table(grid=Grid(headings=_HEADINGS, rows=tuple(map(_row, fitting))), text_columns=1),
+        Table(grid=Grid(headings=_HEADINGS, rows=tuple(map(_row, fitting[:_MOST_ROWS]))), text_columns=1),
+        *notes_of([f"fits too: {'; '.join(_slower(way) for way in slower)}"] if slower else [], tone="info"),
         *notes_of([f"does not fit: {', '.join(map(_size, others))}"] if others else [], tone="info"),
         *notes_of([f"the best waits for: {best.limit}"] if best.limit and runs else [], tone="info"),
         *([Heading(text="Start the best")] if starts else []),
@@ -32,19 +35,19 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
     )
 
 
-def _name(way: TrainingWay) -> str:
-    return f"{way.strategy}{', recomputed' if way.activation_checkpointing else ''}"
-
-
 def _size(way: TrainingWay) -> str:
-    return f"{_name(way)} ({way.least_peak / 2**30:,.0f} GiB)"
+    return f"{way.name} ({way.least_peak / 2**30:,.0f} GiB)"
+
+
+def _slower(way: TrainingWay) -> str:
+    return f"{way.name} ({way.why_not})"
 
 
 def _row(way: TrainingWay) -> tuple[Cell, ...]:
     runs = way.fits is not False
     size = f"{way.peak / 2**30:.0f}"
     texts = (
-        _name(way),
+        way.name,
         f"{way.accumulation} x {way.batch_size}",
         size if way.least_peak == way.peak else f"{way.least_peak / 2**30:.0f}-{size}",
         _range(way.tokens_per_second) if runs else "",

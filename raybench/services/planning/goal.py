@@ -62,10 +62,9 @@ def _within(pair: Range | None, most: float | None) -> str:
 
 
 def _figures(best: "TrainingWay", request: "EstimateRequest") -> str:
-    kept = ", activations computed again" if best.activation_checkpointing else ""
-    text = [
-        f"{best.strategy}{kept}, {best.accumulation} x {best.batch_size} samples a rank: {best.peak / 2**30:.0f} GiB"
-    ]
+    per = "rank" if best.tensor_parallel * best.context_parallel * best.pipeline_parallel == 1 else "replica"
+    size = f"{best.peak / 2**30:.0f} GiB"
+    text = [f"{best.name}, {best.accumulation} x {best.batch_size} samples a {per}: {size}"]
     if best.tokens_per_second:
         low, high = best.tokens_per_second
         text.append(f"{low:,.0f} to {high:,.0f} tokens/s")

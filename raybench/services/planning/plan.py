@@ -141,6 +141,11 @@ def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal) -> "Tr
         limit=way.limit,
         why_not="" if way is best else _why_not(way, best),
         command=command_of(way, request),
+        tensor_parallel=one.request.layout.tensor,
+        context_parallel=one.request.layout.context,
+        pipeline_parallel=one.request.layout.pipeline,
+        virtual_stages=one.request.layout.virtual_stages,
+        expert_parallel=one.request.layout.expert,
     )
 
 
@@ -154,4 +159,6 @@ def _why_not(way: "Way", best: "Way") -> str:
     if not way.tokens_per_second or not best.tokens_per_second:
         return ""
     ratio = best.tokens_per_second / way.tokens_per_second
+    if ratio < 0.97:  # by another framework than PyTorch's own, and not by so much that it is worth it
+        return f"{1 / ratio:.2f}x speed"
     return "as fast" if ratio < 1.005 else f"{ratio:.2f}x time"

@@ -1,0 +1,80 @@
+"""Layouts that are worth trying for a model on a machine. Pure.
+
+As people lay models out: tensor parallelism within a node, pipelines across nodes, context parallelism for long
+sequences, experts over as many ranks as there are.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from raybench.errors import UsageError
+from raybench.performance_model.estimate import EstimateRequest
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.training_setup import Strategy
+from raybench.performance_model.transformer import Transformer
+
+_LONG_SEQUENCE = 16_384  # tokens from which on sequences are cut; below, tensor parallelism is enough
+_MOST_STAGES = 16
+_MOST_CHUNKS = 5
+
+
+def cut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
+    """Ways that cut the model: Megatron-LM's with ZeRO-1, and without a pipeline FSDP2 (torchtitan).
+
+    With kernels and loss fused, as both frameworks have them. None for adapters, which small groups of GPUs train.
+    """
+    if request.setup.lora_rank or request.layout.world_size == 1:
+        return
+    for layout in cut_layouts(request.model, request.layout, request.setup.sequence_length):
+        strategies: tuple[Strategy, ...] = ("zero1", "fsdp") if layout.pipeline == 1 else ("zero1",)
+        for strategy in strategies:
+            setup = replace(
+                request.setup,
+                strategy=strategy,
+                kernels="fused",
+                loss="fused",
+                gradient_bytes=4,
+            )
+            yield replace(request, setup=setup, layout=layout, kernels_known=True, loss_known=True)
+
+
+def cut_layouts(model: Transformer, whole: Layout, sequence_length: int) -> Iterator[Layout]:
+    """Every layout that cuts the model and can be."""
+    per_node = whole.node.ranks
+    contexts = [ranks for ranks in _powers(per_node) if ranks == 1 or sequence_length >= _LONG_SEQUENCE * ranks // 2]
+    for tensor in _powers(per_node):
+        for context in contexts:
+            for pipeline in _powers(min(_MOST_STAGES, model.layers)):
+                for expert in _powers(max(1, model.experts)):
+                    found = _layout(model, whole, (tensor, context, pipeline, expert, _chunks(model.layers, pipeline)))
+                    if found is not None:
+                        yield found
+
+
+def _layout(model: Transformer, whole: Layout, cuts: tuple[int, int, int, int, int]) -> Layout | None:
+    """The layout; None where it cuts nothing, or cannot be."""
+    tensor, context, pipeline, expert, chunks = cuts
+    if model.layers % pipeline or tensor * context > whole.node.ranks or tensor > model.key_value_heads:
+        return None
+    try:
+        layout = replace(whole, tensor=tensor, context=context, pipeline=pipeline, expert=expert, virtual_stages=chunks)
+        part_of(model, layout)
+    except UsageError:
+        return None
+    return layout if layout.is_cut else None
+
+
+def _chunks(layers: int, pipeline: int) -> int:
+    """Parts of the model that a pipeline rank can have of equally many layers."""
+    if pipeline == 1:
+        return 1
+    each = layers // pipeline
+    return max((chunks for chunks in range(1, _MOST_CHUNKS + 1) if each % chunks == 0), default=1)
+
+
+def _powers(most: int) -> list[int]:
+    found = [1]
+    while found[-1] * 2 <= most:
+        found.append(found[-1] * 2)
+    return found

@@ -50,7 +50,7 @@ def ways_to_train(request: EstimateRequest, samples_per_rank: int) -> tuple[Way,
 
     ``request``: model, machine, and what does not change. Each way has the largest micro-batch that fits and divides
     the samples of a rank and step. Of ways that are as fast within 3 %, the simpler one comes first; one that cuts the
-    model, or shards as DeepSpeed does, has to be faster by a tenth. Of those that cut it the best few are kept that are.
+    model, or shards as DeepSpeed does, has to be faster by a tenth. Of those that cut it the best few are kept.
     """
     ways = [_way(replace(request, setup=setup), samples_per_rank) for setup in _setups(request)]
     plain = max((_preference(way) for way in ways if way.fits), default=0.0)

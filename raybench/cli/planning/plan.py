@@ -65,8 +65,8 @@ _OPTIONS: list[Any] = [
     click.option("--budget", type=float, help="In the price's currency; ends with 1 where it is missed."),
     click.option("--price", type=float, help="Of a node for an hour.  [default: the node type's list price]"),
     click.option("--currency", default="USD", show_default=True, help="Of --price."),
-    click.option("--dtype", type=click.Choice(["fp32", "tf32", "bf16", "fp16", "fp8"]), default="bf16", show_default=True,
-                 help="Type of the computation."),
+    click.option("--dtype", type=click.Choice(["fp32", "tf32", "bf16", "fp16", "fp8"]), default="bf16",
+                 show_default=True, help="Type of the computation."),
     click.option("--optimizer", default="adamw", show_default=True, metavar="sgd|momentum|adam|adamw|adamw-8bit",
                  help="For the memory of its state."),
     click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones.  "
@@ -86,9 +86,10 @@ _OF_PLAN = ("nodes", "method", "samples_per_step", "tokens", "samples", "epochs"
 def command(model: str, as_json: bool, **options: Any) -> None:
     """Plan a training: what fits, how fast, how long, what it costs, and how to start the best of it.
 
-    MODEL is a name such as llama-8b, or the config.json of a Hugging Face model, or its folder. Tries DDP, ZeRO and FSDP
-    in all forms, and models cut by tensor, context, pipeline and expert, with and without activation checkpointing, each
-    with the largest micro-batch that fits. Bounds, not promises: nothing is measured. Exits with 1 where nothing fits or a goal is missed, 3 where that is open.
+    MODEL is a name such as llama-8b, or the config.json of a Hugging Face model, or its folder. Tries DDP, ZeRO and
+    FSDP in all forms, and models cut by tensor, context, pipeline and expert, with and without activation
+    checkpointing, each with the largest micro-batch that fits. Bounds, not promises: nothing is measured. Exits with 1
+    where nothing fits or a goal is missed, 3 where that is open.
     """
     from raybench.services.estimate import EstimateOptions
     from raybench.services.planning.plan import PlanOptions, training_plan

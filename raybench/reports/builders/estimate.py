@@ -127,7 +127,7 @@ def _time(estimate: EstimateReport) -> Iterator[Row]:
     for name, pair, formula in (
         ("computation", estimate.computation_seconds, ""),
         ("exposed communication", estimate.communication.exposed_seconds, "between all hidden that can be, and none"),
-        ("pipeline bubble", estimate.pipeline_bubble_seconds, estimate.formulas.get("bubble", "")),
+        ("pipeline bubble", estimate.pipeline_bubble_seconds, "bubble"),
         ("step", estimate.step_seconds, "step"),
     ):
         if pair is not None:

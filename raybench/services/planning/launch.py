@@ -31,7 +31,7 @@ def command_of(way: "Way", request: "EstimateRequest") -> str:
     return shlex.join(words)
 
 
-def launch_lines(way: "Way", request: "EstimateRequest") -> tuple[str, ...]:
+def launch_lines(way: "Way") -> tuple[str, ...]:
     """torchrun on every node, and what the way is told by the framework that people take for it."""
     layout, setup = way.estimate.request.layout, way.estimate.request.setup
     program = "train.py"
@@ -63,11 +63,12 @@ def _sharding_lines(way: "Way") -> tuple[str, ...]:
         return (f'deepspeed: {{"zero_optimization": {{"stage": {setup.strategy[-1]}}}, "bf16": {{"enabled": true}}}}',)
     if setup.strategy not in _ACCELERATE:
         return ()
-    return (
+    anew = str(setup.checkpointing).lower()
+    line = (
         f"accelerate: fsdp_sharding_strategy: {_ACCELERATE[setup.strategy]}, "
-        "fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP, "
-        f"fsdp_activation_checkpointing: {str(setup.checkpointing).lower()}",
+        f"fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP, fsdp_activation_checkpointing: {anew}"
     )
+    return (line,)
 
 
 def _megatron(way: "Way") -> str:

@@ -63,7 +63,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         verdict=conclusion.verdict,
         reason=conclusion.reason,
         ways=told,
-        launch=launch_lines(ways[0], request),
+        launch=launch_lines(ways[0]),
         assumed=assumed,
         unknown=tuple(ways[0].estimate.unknown),
     )

@@ -98,7 +98,7 @@ def _fast_end(point: Point) -> float:
 
 
 def _slow(benchmark: BenchmarkResult, points: list[Point], ratio: float, limit: float, system: System) -> Finding:
-    sizes = deciding([point.message_bytes for point in points], system.ranks)
+    sizes = deciding([point.message_bytes for point in points], benchmark.name, system)
     shown = max((point for point in points if point.message_bytes in sizes), key=lambda point: point.message_bytes)
     assert shown.expected is not None
     figures = (

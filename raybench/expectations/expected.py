@@ -19,8 +19,9 @@ from typing import Literal
 from raybench.expectations.regimes import NoExpectation, Regime, System, kinds_of, regime_of
 from raybench.hardware.tables import number, read_table
 from raybench.performance_model.layout import wire_factor
+from raybench.units import format_bytes
 
-LARGE_BYTES, LARGE_BYTES_PER_RANK = 2**30, 32 * 2**20
+LARGE_BYTES, LARGE_BYTES_PER_RANK, LARGE_SENT_BYTES = 2**30, 32 * 2**20, 64 * 2**20
 SMALL_BYTES, SMALL = 32 * 2**20, ":small"  # below, other algorithms and protocols: a and p of their own
 # Below this share of the expectation a large message is slow, by the number of independent systems that it rests on:
 # one system alone may be far from typical. From the leave-one-out errors of the corpus (docs/methods.md).
@@ -103,11 +104,21 @@ def predicted_seconds(sent_bytes: float, bytes_per_second: float, timing: Timing
     return timing.start_seconds + transfer + 2 * math.sqrt(timing.stage_seconds * transfer)
 
 
-def deciding(sizes: Sequence[int], ranks: int) -> tuple[int, ...]:
+def deciding(sizes: Sequence[int], operation: str, system: System) -> tuple[int, ...]:
     """The messages that decide: large, and within a factor 4 of the largest, since these depend least on latency."""
-    least = max(LARGE_BYTES, LARGE_BYTES_PER_RANK * ranks)
+    least = least_deciding(operation, system)
     large = [size for size in sizes if size >= least]
     return tuple(size for size in large if 4 * size >= max(large))
+
+
+def least_deciding(operation: str, system: System) -> int:
+    """Bytes from which a message is large: 1 GiB, and 32 MiB a rank where it is cut into one part a rank.
+
+    What one GPU sends to the next is not cut. Over NICs it has its rate from 64 MiB on (43.1 of 43.4 GB/s, 49.4 of 50).
+    """
+    if operation == "send_recv":
+        return LARGE_BYTES if system.domains == 1 else LARGE_SENT_BYTES
+    return max(LARGE_BYTES, LARGE_BYTES_PER_RANK * system.ranks)
 
 
 def limit_of(regime: Regime, healthy: Healthy) -> float:
@@ -144,10 +155,10 @@ def judge(
 ) -> Judgement:
     """Whether a sweep of (message bytes, busbw GB/s) is what a healthy system of this shape reaches.
 
-    Only the largest messages decide, from 1 GiB and from 32 MiB a rank. Smaller ones depend on tuning and versions far
+    Only the largest messages decide (`least_deciding`). Smaller ones depend on tuning and versions far
     more than on health, so a sweep without large messages is inconclusive.
     """
-    sizes = deciding([size for size, _ in measured], system.ranks)
+    sizes = deciding([size for size, _ in measured], operation, system)
     ratios: list[float] = []
     limit, basis = None, ""
     for message_bytes, bus_gb_per_s in measured:
@@ -158,9 +169,9 @@ def judge(
         if message_bytes in sizes:
             ratios.append(bus_gb_per_s / expected.bus_gb_per_s)
     if not ratios or limit is None:
-        least = max(LARGE_BYTES, LARGE_BYTES_PER_RANK * system.ranks) / 2**30
+        least = format_bytes(least_deciding(operation, system))
         return Judgement(
-            verdict="inconclusive", ratio=None, limit=limit, basis=f"{basis}; no message of {least:g} GiB or more"
+            verdict="inconclusive", ratio=None, limit=limit, basis=f"{basis}; no message of {least} or more"
         )
     ratio = median(ratios)
     if ratio >= limit:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import median
 
 from raybench.expectations.expected import (
@@ -21,33 +22,42 @@ from raybench.performance_model.least_squares import nonnegative_fit
 _FEWEST_FITTED_POINTS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HealthyTable:
-    """A published sweep: (message bytes, busbw GB/s), ascending."""
+    """A published sweep: (message bytes, busbw GB/s), ascending. Systems of one ``cluster`` are one witness.
+
+    Each is equal to itself alone, so that what is fitted to it is fitted once.
+    """
 
     name: str
     operation: str
     system: System
     points: tuple[tuple[int, float], ...]
+    cluster: str = ""
+
+    @property
+    def witness(self) -> str:
+        """The cluster; without one, the system."""
+        return self.cluster or self.name
 
 
 def fit_coefficients(tables: Sequence[HealthyTable]) -> Coefficients:
     """Times first (medians of each class), then shares: with these times, what ceiling explains large messages best.
 
-    A system with several tables in a regime counts once, with their median.
+    A system or cluster with several tables in a regime counts once, with their median.
     """
     timings = _timings(tables)
     shares: dict[str, dict[str, list[float]]] = {}
     for table in tables:
         regime = regime_of(table.operation, table.system)
-        if isinstance(regime, NoExpectation):
+        if isinstance(regime, NoExpectation) or regime.is_floor:
             continue
         timing = next((timings[kind] for kind in kinds_of(regime.timing) if kind in timings), None)
         if timing is None:
             continue
         share = _ceiling(table, timing) / regime.link_gb_per_s
         for key in kinds_of(regime.key)[:-1]:
-            shares.setdefault(key, {}).setdefault(table.name, []).append(share)
+            shares.setdefault(key, {}).setdefault(table.witness, []).append(share)
     return Coefficients(shares={key: _healthy(found) for key, found in shares.items()}, timings=timings)
 
 
@@ -82,6 +92,7 @@ def _median_timings(tables: Iterable[HealthyTable], least_bytes: int) -> dict[st
     }
 
 
+@cache
 def _timing(table: HealthyTable, least_bytes: int) -> Timing | None:
     """a and p of one sweep: least squares of ``t = a + b S' + c sqrt(S')``, p = c^2 / (4 b)."""
     points = [point for point in table.points if point[0] >= least_bytes]
@@ -96,7 +107,7 @@ def _timing(table: HealthyTable, least_bytes: int) -> Timing | None:
 def _ceiling(table: HealthyTable, timing: Timing) -> float:
     """B in GB/s: the median over the deciding messages (else the largest) of what explains each, given a and p."""
     factor = wire_factor(table.operation, table.system.ranks)
-    sizes = deciding([size for size, _ in table.points], table.system.ranks)
+    sizes = deciding([size for size, _ in table.points], table.operation, table.system)
     chosen = [point for point in table.points if point[0] in sizes] or list(table.points[-1:])
     return median(_ceiling_of(size * factor, busbw, timing) for size, busbw in chosen)
 

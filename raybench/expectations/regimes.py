@@ -4,12 +4,21 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from raybench.expectations.nccl_choice import two_node_choice
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.layout import wire_factor
 
 Family = Literal["rdma", "efa", "tcpxo", "sockets"]
 FAMILIES: tuple[Family, ...] = ("rdma", "efa", "tcpxo", "sockets")
 _GATHERS = ("all_gather", "reduce_scatter")
+OPERATIONS = (
+    "all_reduce",
+    *_GATHERS,
+    "all_to_all",
+    "send_recv",
+    "broadcast",
+    "reduce",
+)  # the first four on a mesh, too
 # Boards on which every GPU reaches every other at full speed through switches, or, AMD's eight, in pairs.
 _SWITCHED = ("A100 SXM", "A800 SXM", "H100 SXM", "H800 SXM", "H20", "H200", "B100", "B200", "GB200", "B300", "GB300")
 RACKS = ("GB200", "GB300")  # whose NVLink joins up to 72 GPUs of one rack
@@ -19,6 +28,11 @@ _RING_SHARE = 0.83  # of NVLink, the most that rings within a node reach: 0.77 t
 # How far healthy published systems differ: gathers over two nodes by 13 % (RDMA), NVLink racks by 10 %, all_to_all over
 # more than two nodes, whose flows meet in switches and NICs, by more than over two.
 _GATHER_CAP, _RACK_CAP, _EXCHANGE_CAP, _ALL_TO_ALL_CAP = 0.85, 0.85, 0.85, 0.82
+# One GPU to the next (0.86 and 0.99 of a NIC in two clusters), and from or to a root.
+_SEND_CAP, _ROOTED_CAP = 0.85, 0.82
+_ROOTED = ("broadcast", "reduce")
+_FEW = 3  # ranks of a ring within a node that reach less of a link, the fewer the less
+_PART_CAP = 0.88  # gathers by some of the GPUs of a board: by four 6 % less than by eight
 # MI300X and MI325X: links of 64 GB/s within the node are near what its NICs carry, and the better of two published
 # systems is 4 % above the other. MI355X has wider ones and reaches what others do.
 _NARROW_MESH_GB_PER_S, _NARROW_MESH_CAP = 500.0, 0.90
@@ -63,6 +77,7 @@ class Regime:
     cap: float = 1.0  # no limit above this: how far published healthy systems of the regime differ
     by_nics: bool = False  # a lost NIC lowers it by its share: all of them carry it
     most_gb_per_s: float = math.inf  # what a ring within the nodes allows, however fast the NICs are
+    is_floor: bool = False  # NCCL may choose something faster: nothing is learned from such a table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +116,7 @@ def _why_unknown(operation: str, system: System) -> str | None:
             name.startswith(RACKS) and across and system.nvlink_ranks <= _MESH_RANKS,
             "whether NVLink joins these nodes is not known; if one rack does, count them as one node of all its ranks",
         ),
-        (operation not in ("all_reduce", "all_to_all", *_GATHERS), f"no published healthy figures of {operation}"),
+        (operation not in OPERATIONS[: 4 if is_meshed else None], f"no published healthy figures of {operation}"),
         (system.ranks < 2, "a single rank moves no data"),
         (across and system.family == "sockets", "TCP sockets have no healthy figure: use RDMA, or measure each link"),
         (across and not system.fabric_gb_per_s, "the NICs of the nodes are not known"),
@@ -118,25 +133,46 @@ def _most_joined(name: str) -> int:
 
 def _within(operation: str, system: System, *, is_meshed: bool) -> Regime:
     """One NVLink domain, or one node of AMD GPUs."""
-    link, generation = system.gpu.nvlink_gb_per_s or 0.0, system.gpu.nvlink_generation
-    kind = "Infinity Fabric" if is_meshed else f"NVLink {generation}"
-    if operation == "all_to_all":
-        text = f"{kind}, {link:g} GB/s a GPU"
-        return Regime(key="exchange", timing="exchange", link_gb_per_s=link, text=text, cap=_EXCHANGE_CAP)
-    if is_meshed:
-        return Regime(key="mesh", timing="mesh", link_gb_per_s=link, text=f"{kind}, {link:g} GB/s a GPU, seven links")
+    link = system.gpu.nvlink_gb_per_s or 0.0
+    kind = "Infinity Fabric" if is_meshed else f"NVLink {system.gpu.nvlink_generation}"
+    text = f"{kind}, {link:g} GB/s a GPU"
+    few = not is_meshed and system.ranks <= _FEW
+    pairs = {"send_recv": ("hop", "to the next", _SEND_CAP)} | dict.fromkeys(_ROOTED, ("chain", "a chain", _ROOTED_CAP))
+    if operation in pairs:
+        key, how, cap = pairs[operation]
+    elif few:
+        key, how, cap = f"few-{operation}", f"{system.ranks} of them", _EXCHANGE_CAP
+    elif operation == "all_to_all":
+        key, how, cap = "exchange", "each with each", _EXCHANGE_CAP
+    elif is_meshed:
+        key, how, cap = "mesh", "seven links", 1.0
+    else:
+        return _switched(operation, system, kind, link)
+    return Regime(key=key, timing=key, link_gb_per_s=link, text=f"{text}, {how}", cap=cap)
+
+
+def _switched(operation: str, system: System, kind: str, link: float) -> Regime:
+    """Reductions and gathers of GPUs behind NVSwitch."""
+    generation = system.gpu.nvlink_generation
     if operation == "all_reduce" and _has_nvls(system):
         factor = wire_factor("all_reduce", system.ranks)
         cap = _RACK_CAP if system.ranks > _MESH_RANKS else 1.0
         text = f"{kind} with NVLS, {link:g} GB/s a GPU x {factor:.3g}"
         key = f"nvls-{generation}"
         return Regime(key=key, timing=key, link_gb_per_s=link * factor, text=text, cap=cap)
-    text = f"{kind}, ring, {link:g} GB/s a GPU"
-    return Regime(key=f"ring-{generation}", timing=f"ring-{generation}", link_gb_per_s=link, text=text)
+    is_floor = operation == "all_reduce" and _may_have_nvls(system)
+    text = f"{kind}, ring, {link:g} GB/s a GPU" + (" (NVLS may be chosen, and is faster)" if is_floor else "")
+    key, cap = f"ring-{generation}", _PART_CAP if operation in _GATHERS and system.ranks < _MESH_RANKS else 1.0
+    return Regime(key=key, timing=key, link_gb_per_s=link, text=text, cap=cap, is_floor=is_floor)
 
 
 def _has_nvls(system: System) -> bool:
-    """NCCL reduces in the NVSwitch from 5 GPUs on (NVLink 4) or 6 (NVLink 5), measured by ml-engineering."""
+    """NCCL reduces in the NVSwitch where all eight GPUs of a board take part, or more of a rack."""
+    return _may_have_nvls(system) and min(system.ranks, system.nvlink_ranks) >= _MESH_RANKS
+
+
+def _may_have_nvls(system: System) -> bool:
+    """From five GPUs on (NVLink 4) or six (NVLink 5) AWS's tuner chooses it; NCCL's stays with the ring up to seven."""
     least = {4: 5, 5: 6}.get(system.gpu.nvlink_generation or 0)
     return system.nvls is not False and least is not None and min(system.ranks, system.nvlink_ranks) >= least
 
@@ -151,8 +187,16 @@ def _across(operation: str, system: System, fabric: float, *, is_meshed: bool) -
         text = f"{nics}, {link:.3g} GB/s a GPU as its own part stays"
         key, cap = ("pairwise", 1.0) if system.domains == 2 else ("crowded", _ALL_TO_ALL_CAP)  # else flows meet
         return Regime(key=key, timing=f"exchange-nic-{family}", link_gb_per_s=link, text=text, cap=cap, by_nics=True)
+    if operation == "send_recv":
+        return _from_node_to_node(system, fabric, family)
     if operation == "all_reduce" and system.domains == 2 and not is_meshed:
         return _two_nodes(system, fabric, nics, family)
+    if operation in _ROOTED:
+        most = _RING_SHARE * (system.gpu.nvlink_gb_per_s or 0.0)
+        key, text = f"rooted-nic-{family}", f"{nics}, a chain over nodes"
+        return Regime(
+            key=key, timing=key, link_gb_per_s=fabric, text=text, cap=_ROOTED_CAP, by_nics=True, most_gb_per_s=most
+        )
     is_gather = operation in _GATHERS
     key = f"gather-nic-{family}" if is_gather else "across-nic"
     most = math.inf if is_meshed else _RING_SHARE * (system.gpu.nvlink_gb_per_s or 0.0)
@@ -168,11 +212,19 @@ def _across(operation: str, system: System, fabric: float, *, is_meshed: bool) -
     )
 
 
+def _from_node_to_node(system: System, fabric: float, family: str) -> Regime:
+    """send_recv: of each node one GPU sends to the next node and one receives, with the NICs beside it, whole ones."""
+    link = max((system.nic_gbit or 0.0) / 8, fabric / system.nvlink_ranks)
+    text = f"{link:g} GB/s of NICs beside the GPU that sends to the next node (the other NICs are idle)"
+    key = f"send-nic-{family}"
+    return Regime(key=key, timing=key, link_gb_per_s=link, text=text, cap=_SEND_CAP)
+
+
 def _two_nodes(system: System, fabric: float, nics: str, family: str) -> Regime:
     """all_reduce over two nodes: each sends its sum once, so a tree may pass what all NICs would do in a ring."""
     factor = wire_factor("all_reduce", system.ranks)
     within = (system.gpu.nvlink_gb_per_s or 0.0) * (0.58 * factor if _has_nvls(system) else 0.78)
-    if 0.93 * factor * fabric < within:
+    if 0.93 * factor * fabric < within and (_has_nvls(system) or _choice(system) == "tree"):
         text = f"{nics}, two nodes: each sends its sum once, x {factor:.3g}"
         first_efa = family == "efa" and system.gpu.name.startswith("A100")  # cannot write remotely, only read
         key = "efa1" if first_efa else "across-nic"
@@ -181,12 +233,19 @@ def _two_nodes(system: System, fabric: float, nics: str, family: str) -> Regime:
         key, link = f"pair{system.gpu.nvlink_generation}", (system.gpu.nvlink_gb_per_s or 0.0) * factor
         text = f"two nodes, limited by NVLS within them (a lost NIC need not show; NCCL_ALGO=Ring would), not by {nics}"
         return Regime(key=key, timing=f"{key}-{family}", link_gb_per_s=link, text=text)
-    text = f"{nics}, ring over two nodes (a tree may be faster, and hide a lost NIC)"
+    may = "; as NCCL's tuning model chooses" if _choice(system) == "ring" else ""
+    text = f"{nics}, ring over two nodes{may} (a tree may be faster, and hide a lost NIC)"
     return Regime(key="across-nic", timing=f"across-nic-{family}", link_gb_per_s=fabric, text=text, by_nics=True)
+
+
+def _choice(system: System) -> str:
+    nics, nic_gbit, generation = system.nics or 0, system.nic_gbit or 0.0, system.gpu.nvlink_generation
+    return two_node_choice(ranks=system.ranks, nics=nics, nic_gbit=nic_gbit, nvlink_generation=generation)
 
 
 def kinds_of(key: str) -> tuple[str, ...]:
     """A key and what it is a kind of, most special first: ``across-nic-efa``, ``across-nic``, ..., then the place."""
     parts = key.split("-")
-    place = "within" if parts[0] in ("nvls", "ring", "mesh") or key == "exchange" else "across-nodes"
+    within = parts[0] in ("nvls", "ring", "mesh", "few") or key in ("exchange", "hop", "chain")
+    place = "within" if within else "across-nodes"
     return (*("-".join(parts[:count]) for count in range(len(parts), 0, -1)), place)

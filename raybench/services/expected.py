@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from raybench.expectations.regimes import System
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "operation": ("all_reduce", "all_gather", "reduce_scatter", "all_to_all"),
+    "operation": ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv", "broadcast", "reduce"),
     "network": ("rdma", "efa", "tcpxo", "sockets"),
 }
 

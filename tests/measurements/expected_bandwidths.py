@@ -40,16 +40,20 @@ def has_network(table: HealthyTable) -> bool:
     return table.system.domains > 1
 
 
+def uses_all_nics(table: HealthyTable) -> bool:
+    return has_network(table) and table.operation != "send_recv"
+
+
 def uses_nvls(table: HealthyTable) -> bool:
     system = table.system
     generation = system.gpu.nvlink_generation or 0
-    enough = min(system.ranks, system.nvlink_ranks) >= {4: 5, 5: 6}.get(generation, 10**9)
+    enough = min(system.ranks, system.nvlink_ranks) >= 8 and generation >= 4
     within = table.operation == "all_reduce" and system.domains == 1
     return within and enough and system.nvls is not False
 
 
 FAULTS = (
-    Fault(name="1 of 8 NICs lost", applies=has_network, left=lambda _: 7 / 8),
+    Fault(name="1 of 8 NICs lost", applies=uses_all_nics, left=lambda _: 7 / 8),
     Fault(
         name="NVLS off", applies=uses_nvls, left=lambda table: 0.76 if table.system.gpu.nvlink_generation == 4 else 0.81
     ),
@@ -59,9 +63,9 @@ FAULTS = (
 
 def corpus(prefix: str = "") -> tuple[list[HealthyTable], dict[str, bool], dict[str, str]]:
     """All tables, whether each system counts as healthy, and the remark on it; ``unseen_``: those never fitted."""
-    systems, healthy, remarks = {}, {}, {}
+    systems, clusters, healthy, remarks = {}, {}, {}, {}
     for row in _rows(f"{prefix}systems.csv"):
-        systems[row["system"]] = _system(row)
+        systems[row["system"]], clusters[row["system"]] = _system(row), row.get("cluster", "")
         healthy[row["system"]] = row["healthy"] == "yes"
         remarks[row["system"]] = row["remark"]
     tables = []
@@ -72,14 +76,15 @@ def corpus(prefix: str = "") -> tuple[list[HealthyTable], dict[str, bool], dict[
             for index, figure in enumerate(figures.split())
             if figure != "-"
         )
-        tables.append(HealthyTable(name=name, operation=operation, system=systems[name], points=points))
+        system, cluster = systems[name], clusters[name]
+        tables.append(HealthyTable(name=name, operation=operation, system=system, points=points, cluster=cluster))
     return tables, healthy, remarks
 
 
 def fitted_corpus() -> tuple[list[HealthyTable], dict[str, bool], dict[str, str]]:
     """What the shipped coefficients are fitted to: the first corpus and the systems found after it."""
-    first, second = corpus(), corpus("unseen_")
-    return first[0] + second[0], first[1] | second[1], first[2] | second[2]
+    first, second, third = corpus(), corpus("unseen_"), corpus("unseen3_")
+    return first[0] + second[0] + third[0], first[1] | second[1] | third[1], first[2] | second[2] | third[2]
 
 
 def _lines(name: str) -> Iterable[str]:
@@ -104,9 +109,9 @@ def _system(row: dict[str, str]) -> System:
     )
 
 
-def without(tables: Sequence[HealthyTable], name: str, healthy: dict[str, bool]) -> Coefficients:
-    """Fitted to the healthy systems but this one."""
-    return fit_coefficients([table for table in tables if table.name != name and healthy[table.name]])
+def without(tables: Sequence[HealthyTable], left_out: HealthyTable, healthy: dict[str, bool]) -> Coefficients:
+    """Fitted to the healthy systems but this one and those of its cluster."""
+    return fit_coefficients([one for one in tables if one.witness != left_out.witness and healthy[one.name]])
 
 
 def scaled(table: HealthyTable, left: float) -> list[tuple[int, float]]:
@@ -183,14 +188,15 @@ def score(
     healthy: dict[str, bool],
     only: str | None = None,
     known: Coefficients | None = None,
+    judged: Sequence[HealthyTable] | None = None,
 ) -> tuple[Score, dict[str, Score], list[list[str]]]:
     """Leave-one-system-out: the total, by fault, and a row a table; of one operation only, where given.
 
-    With ``known`` coefficients nothing is fitted.
+    With ``known`` coefficients nothing is fitted. Only ``judged`` tables are, where they are given.
     """
     total, by_fault, rows = Score(), {fault.name: Score() for fault in FAULTS}, []
-    for table in (table for table in tables if healthy[table.name] and only in (None, table.operation)):
-        coefficients = known or without(tables, table.name, healthy)
+    for table in (table for table in judged or tables if healthy[table.name] and only in (None, table.operation)):
+        coefficients = known or without(tables, table, healthy)
         judgement = judge(table.operation, table.points, table.system, coefficients)
         if judgement.ratio is None or judgement.limit is None:
             total.unknown += 1
@@ -295,7 +301,7 @@ def main() -> int:
     reductions, _, _ = score(tables, healthy, only="all_reduce")
     header = ["system (left out of the fit)", "operation", "ratio", "limit", "verdict", "not found when injected / why"]
     print_table("Published healthy systems", header, rows)
-    suspects = unhealthy(tables, healthy, remarks, lambda table: without(tables, table.name, healthy))
+    suspects = unhealthy(tables, healthy, remarks, lambda table: without(tables, table, healthy))
     print_table("Published systems in doubt (not scored)", [*header[:5], "why in doubt"], suspects)
     unseen, unseen_healthy, unseen_remarks = corpus("unseen2_")
     blind, _, blind_rows = score(unseen, unseen_healthy, known=shipped_coefficients())

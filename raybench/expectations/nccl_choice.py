@@ -51,7 +51,7 @@ _GENERATIONS = {
 
 
 def two_node_choice(*, ranks: int, nics: int, nic_gbit: float, nvlink_generation: int | None) -> Choice:
-    """What NCCL chooses for large all_reduces of ``ranks`` ranks with ``nics`` of each node; either where it is close."""
+    """What NCCL takes for large all_reduces of ``ranks`` ranks with ``nics`` of each node; either where it is close."""
     generation = _GENERATIONS.get(nvlink_generation or 0)
     if generation is None or ranks <= 2:
         return "ring"

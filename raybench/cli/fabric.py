@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ Examples:
   raybench fabric run -i hosts.yml                        every host with four others, every RDMA device
   raybench fabric run -i hosts.yml --scope all            every pair, in N - 1 rounds
   raybench fabric run -i hosts.yml --tool ib_write_lat --json
+  raybench fabric import /var/tmp/ibdiagnet2              what ibdiagnet, UFM, iblinkinfo say of its ports
 """
 RUN_EXAMPLES = """\b
 Examples:
@@ -32,6 +34,16 @@ PLAN_EXAMPLES = """\b
 Examples:
   raybench fabric plan --nodes 10 --scope all
   raybench fabric plan --nodes 1000 --leaf 32 --simulate
+"""
+IMPORT_EXAMPLES = """\b
+Examples:
+  raybench fabric import /var/tmp/ibdiagnet2                      all files of ibdiagnet that can be read
+  raybench fabric import ports.json alarms.json                   curl -sk -u USER https://UFM/ufmRest/resources/ports
+  iblinkinfo > links.txt; ibqueryerrors > errors.txt; raybench fabric import links.txt errors.txt
+
+\b
+Exit codes: 0 nothing is wrong in what the files tell of, or only worth a look; 1 a port is at fault;
+2 invalid usage, or no file that can be read here; 3 nothing could be judged.
 """
 
 
@@ -143,6 +155,28 @@ def run(  # noqa: PLR0917 - one parameter an option
     for remark in finished.remarks:
         say(f"raybench: {remark}")
     sys.exit(finished.exit_code)
+
+
+@command.command("import", epilog=IMPORT_EXAMPLES)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def import_command(files: tuple[Path, ...], as_json: bool) -> None:
+    """Read what the fabric's own tools say: ports down, slow or with errors, bit errors, GUIDs given twice, alarms.
+
+    FILE is a folder, or a file of ibdiagnet (ibdiagnet2.log, .db_csv, .net_dump_ext), of UFM's REST interface (ports,
+    alarms, events, unhealthy ports), of iblinkinfo or ibqueryerrors. What none of them tells of is listed as not known.
+    """
+    from raybench.services.fabric import import_fabric
+
+    report = import_fabric(files)
+    with printing("stdout"):
+        if as_json:
+            _print_json(report.to_json())
+        else:
+            from raybench.reports.terminal.report import print_document
+
+            print_document(report, sys.stdout)
+    sys.exit(report.exit_code)
 
 
 def _print_json(report: Mapping[str, Any]) -> None:

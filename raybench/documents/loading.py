@@ -34,6 +34,7 @@ KINDS: Mapping[str, DocumentKind] = {
     "raybench.expected": DocumentKind(title="the expectation", module="expectation", name="ExpectedBandwidth"),
     "raybench.fabric": DocumentKind(title="the fabric report", module="fabric", name="FabricReport"),
     "raybench.fabric-plan": DocumentKind(title="the fabric plan", module="fabric_plan", name="FabricPlan"),
+    "raybench.fabric-ports": DocumentKind(title="the fabric's ports", module="fabric_ports", name="FabricPorts"),
     "raybench.cluster_status": DocumentKind(
         title="the cluster's status", module="cluster_status", name="ClusterStatus"
     ),

@@ -18,6 +18,7 @@ from raybench.finding_rules import (
     live,
     nodes,
     peers,
+    ports,
     preflight,
     samples,
     workloads,
@@ -28,7 +29,7 @@ _HEADER = """# What raybench can find
 Generated from the rules in `diagnostics/rules`, `diagnostics/agent/rules` and `raybench/finding_rules` by
 `python -m raybench.finding_rules.registry`; do not edit. `raybench diagnose --explain RULE` prints one page. Ids are
 stable. A missing log line is never evidence: where a log cannot tell, the diagnosis says so."""
-_OWN = (bandwidth, peers, isolation, workloads, samples, nodes, incidents, live, fabric, preflight)
+_OWN = (bandwidth, peers, isolation, workloads, samples, nodes, incidents, live, fabric, ports, preflight)
 
 
 def own_rules() -> tuple[FindingRule, ...]:

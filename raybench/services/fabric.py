@@ -1,5 +1,6 @@
-"""The network between hosts: what a test of it takes, and the test, measured, judged and kept."""
+"""The network between hosts: what a test of it takes, the test, measured, judged and kept, and what its tools say."""
 
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +15,15 @@ from raybench.run_folder import make_output_folder, new_run_id
 from raybench.whole_file import write_whole
 
 if TYPE_CHECKING:
+    from raybench.documents.fabric_ports import FabricPorts, PortsFile
     from raybench.hosts.fabric import Progress
+    from raybench.preflight.subnet.judgement import ToldFile
 
 CHOICES: Mapping[str, Sequence[str]] = {"scope": SCOPES, "tool": TOOLS, "gpu_memory": GPU_MEMORY}
 DEFAULTS = FabricSettings()
+_MOST_BYTES = 256 * 2**20
+_MOST_FILES = 1000
+_MOST_FINDINGS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,3 +126,73 @@ def _draw(report: FabricReport, path: Path) -> str:
     except OSError as error:
         return f"{path} could not be written ({error.strerror})"
     return ""
+
+
+def import_fabric(paths: Sequence[Path]) -> "FabricPorts":
+    """Read the files, and those of folders, and judge the ports that they tell of.
+
+    Raises UsageError where a file cannot be read, is too large, or none is of a known format.
+    """
+    from raybench.documents.fabric_ports import FabricPorts
+    from raybench.preflight.subnet.facts import ASPECTS
+    from raybench.preflight.subnet.formats import FORMATS
+    from raybench.preflight.subnet.judgement import judge, port_count
+
+    read = [_read(path) for path in _files(paths)]
+    told = [one for one, _ in read if one is not None]
+    if not told:
+        titles = ", ".join(one.title for one in FORMATS)
+        names = ", ".join(str(path) for path in paths[:4])
+        raise UsageError(f"nothing in {names} is a file that can be read here: {titles}")
+    findings = judge(told)
+    ports, nodes = port_count(told)
+    covered = {aspect for one in told for aspect in one.told.covers}
+    return FabricPorts(
+        files=tuple(file for _, file in read),
+        nodes=nodes,
+        ports=ports,
+        judged=tuple(one for one in ASPECTS if one in covered),
+        not_judged=tuple(one for one in ASPECTS if one not in covered),
+        findings=findings[:_MOST_FINDINGS],
+        more_findings=max(0, len(findings) - _MOST_FINDINGS),
+    )
+
+
+def _files(paths: Sequence[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        own = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
+        found += [one for one in own if one not in found]
+    if len(found) > _MOST_FILES:
+        raise UsageError(f"these are {len(found)} files; give {_MOST_FILES} at most in one call")
+    return found
+
+
+def _read(path: Path) -> "tuple[ToldFile | None, PortsFile]":
+    from raybench.documents.fabric_ports import PortsFile
+    from raybench.preflight.subnet.facts import ASPECTS
+    from raybench.preflight.subnet.formats import format_of
+    from raybench.preflight.subnet.judgement import ToldFile
+
+    text = _text(path)
+    known = format_of(text)
+    if known is None:
+        return None, PortsFile(name=str(path), format="")
+    told = known.parse(text)
+    covers = tuple(one for one in ASPECTS if one in told.covers)
+    file = PortsFile(
+        name=str(path), format=known.title, ports=len(told.ports), complaints=len(told.complaints), covers=covers
+    )
+    return ToldFile(name=str(path), told=told, lines=text.splitlines()), file
+
+
+def _text(path: Path) -> str:
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise UsageError(f"{path} is not a file")
+        if found.st_size > _MOST_BYTES:
+            raise UsageError(f"{path} has more than {_MOST_BYTES // 2**20} MiB, which no such file of a fabric has")
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error

@@ -43,6 +43,9 @@ from raybench.preflight.fabric.settings import FabricSettings
 from raybench.preflight.parsers import amd_smi, nvidia_smi, optics, pci, rdma, system
 from raybench.preflight.probe_answer import unpack
 from raybench.preflight.report import Gathered, build_report
+from raybench.preflight.subnet.formats import FORMATS as SUBNET_FORMATS
+from raybench.preflight.subnet.formats import format_of as format_of_subnet
+from raybench.preflight.subnet.judgement import ToldFile, judge
 from raybench.reports.terminal.top import top_lines
 from raybench.services.top import live_run
 from raybench.timeline.importing.formats import format_of
@@ -51,6 +54,7 @@ from tests.diagnostics.mutation import mutated as mutated_lines
 from tests.documents.mutation import mutated as mutated_document
 from tests.preflight import recorded
 from tests.preflight.fabric.test_conduct import TIMES, hosts, run
+from tests.preflight.subnet.fabric import db_csv, ufm_ports
 from tests.security.host_readers import HOST_READERS
 from tests.security.reader import Reader, in_msgpack, in_pickle, in_probe, parse_all, read_file, signed, with_length
 from tests.security.test_answers import GOOD, PLAN, SAMPLES
@@ -109,6 +113,19 @@ def results_of_fabric() -> list[Any]:
     settings, results = FabricSettings(scope="all"), {}
     run(plan_scan(hosts(3), settings, token="t", forks=5), lambda *_: 392.0, results)
     return [results]
+
+
+def judge_subnet(data: bytes) -> object:
+    """A file of a fabric's tools, as each format that there is, and what is then judged of all of them."""
+    text = data.decode("utf-8", "replace")
+    told = [one.parse(text) for one in SUBNET_FORMATS]
+    taken = [one.title for one in SUBNET_FORMATS if one.is_it(text)]
+    assert (format_of_subnet(text) is None) == (not taken)
+    return taken and [*taken, judge([ToldFile(name="f", told=one, lines=text.splitlines()) for one in told])]
+
+
+def subnet_files() -> list[bytes]:
+    return [*texts("subnet/recorded", (".txt", ".log", ".json")), db_csv().encode(), ufm_ports().encode()]
 
 
 def messages() -> list[Any]:
@@ -239,6 +256,7 @@ READERS: dict[str, Reader] = {
         refuses=(DamagedDumpError,),
         encode=in_pickle,
     ),
+    "files of a fabric's tools": Reader(read=judge_subnet, seeds=subnet_files),
     "inventory listing": Reader(
         read=read_inventory, seeds=lambda: [{"_meta": {"hostvars": {"a": {}}}, "all": {"hosts": ["a"]}}],
         refuses=(UsageError,),

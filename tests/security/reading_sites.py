@@ -26,7 +26,8 @@ _LOADERS = frozenset(
 # Where a function that takes a text reads what a kernel, a tool or another host wrote.
 _OF_OTHERS = (
     "diagnostics/agent/sources/", "playbooks/module_utils/raybench_probe/filters.py", "raybench/hosts/host_facts.py",
-    "raybench/launchers/", "raybench/preflight/login.py", "raybench/preflight/parsers/", "raybench/timeline/importing/",
+    "raybench/launchers/", "raybench/preflight/login.py", "raybench/preflight/parsers/", "raybench/preflight/subnet/",
+    "raybench/timeline/importing/",
 )  # fmt: skip
 _TEXTS = frozenset({"content", "data", "line", "output", "packed", "text"})
 

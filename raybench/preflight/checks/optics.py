@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Iterator, Mapping
 
 from raybench.preflight.host_view import HostView
+from raybench.preflight.link_limits import BIT_ERROR_LIMITS, INFINIBAND_SPEEDS
 from raybench.preflight.parsers.optics import (
     NO_LIGHT_DBM,
     LinkReport,
@@ -15,11 +16,7 @@ from raybench.preflight.parsers.optics import (
 )
 from raybench.preflight.verdict import Judgement, failed, passed, skipped, unknown, warned
 
-# Bit error rates above which a link is worth a look, or is to be mended. Behind the error correction InfiniBand allows
-# 1e-12; before it PAM4 links live with 1e-6, and the correction gives out near 2e-4 (IEEE 802.3, KP4).
-_EFFECTIVE_WARN, _EFFECTIVE_FAIL, _RAW_WARN, _RAW_FAIL = 1e-14, 1e-12, 1e-5, 1e-4
 _SHORT_MINUTES = 2.0  # since the counters were cleared: too short for a rate
-_RATES = ("SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR")
 _CLOSED = frozenset(
     {1, 1024, 1033, 1034}
 )  # somebody closed the port, or nothing is plugged in: rdma-port says what it should be
@@ -41,7 +38,8 @@ def link(view: HostView) -> Judgement:
     found: Found = []
     for device, report in reports.items():
         found += [(bad, f"{device}: {text}") for bad, text in _link_faults(view, report)]
-    expected = f"no issue, effective BER below {_EFFECTIVE_WARN:g}, raw BER below {_RAW_WARN:g}"
+    effective, raw = BIT_ERROR_LIMITS["effective"][0], BIT_ERROR_LIMITS["raw"][0]
+    expected = f"no issue, effective BER below {effective:g}, raw BER below {raw:g}"
     return _told(found, f"no issue on {len(reports)} ports", expected)
 
 
@@ -167,7 +165,7 @@ def _link_faults(view: HostView, report: LinkReport) -> Iterator[tuple[bool, str
     if recoveries:
         yield False, f"recovered from errors {recoveries:.0f} times"
     rate, best = _rates(report)
-    if active and rate and best and _RATES.index(rate) < _RATES.index(best):
+    if active and rate and best and INFINIBAND_SPEEDS.index(rate) < INFINIBAND_SPEEDS.index(best):
         yield False, f"{rate}, where port and cable can {best}"
 
 
@@ -175,9 +173,8 @@ def _bit_errors(report: LinkReport) -> Iterator[tuple[bool, str]]:
     minutes = report.number("Time Since Last Clear [Min]")
     if minutes is not None and minutes < _SHORT_MINUTES:
         return
-    corrected = (_EFFECTIVE_WARN, _EFFECTIVE_FAIL)
-    limits = {"Effective Physical BER": corrected, "Symbol BER": corrected, "Raw Physical BER": (_RAW_WARN, _RAW_FAIL)}
-    for name, (worth, bad) in limits.items():
+    names = {"Effective Physical BER": "effective", "Symbol BER": "symbol", "Raw Physical BER": "raw"}
+    for name, (worth, bad) in ((name, BIT_ERROR_LIMITS[kind]) for name, kind in names.items()):
         rate = report.number(name)
         if rate is not None and rate >= worth:
             yield rate >= bad, f"{name} {rate:.0e}"
@@ -188,8 +185,8 @@ def _rates(report: LinkReport) -> tuple[str, str]:
     now = report.rows.get("Speed", "").rpartition("-")[2]
     listed = [report.rows.get(f"{name} Speed", "") for name in ("Enabled Link", "Supported Cable")]
     sets = [set(re.findall(r"\b(?:[A-Z]DR|FDR10)\b", text)) for text in listed if "(" in text]
-    both = set.intersection(*sets) & set(_RATES) if len(sets) == len(listed) else set()
-    return now if now in _RATES else "", max(both, key=_RATES.index) if both else ""
+    both = set.intersection(*sets) & set(INFINIBAND_SPEEDS) if len(sets) == len(listed) else set()
+    return now if now in INFINIBAND_SPEEDS else "", max(both, key=INFINIBAND_SPEEDS.index) if both else ""
 
 
 def _module_by_mlxlink(report: LinkReport) -> Iterator[tuple[bool, str]]:

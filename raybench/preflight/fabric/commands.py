@@ -106,6 +106,13 @@ def gpu_options(options: frozenset[str], gpu: int) -> tuple[str, ...]:
     return (f"--use_cuda={gpu}", *dmabuf)
 
 
+def gpu_memory_way(options: frozenset[str]) -> str:
+    """How this build of the tool reaches GPU memory, in words, as ``gpu_options`` chooses; empty where it cannot."""
+    if "--use_cuda" not in options:
+        return ""
+    return "DMA-BUF" if "--use_cuda_dmabuf" in options else "nvidia-peermem (this perftest knows no --use_cuda_dmabuf)"
+
+
 def nearest_gpu(port: Port, gpus: Sequence[str]) -> int | None:
     """The GPU that shares most of its PCI path with the NIC; the first of equals; None without a GPU or a path."""
     if not gpus or port.pci is None:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from raybench.errors import UsageError
-from raybench.preflight.fabric.commands import command_for
+from raybench.preflight.fabric.commands import command_for, gpu_memory_way, nearest_gpu
 from raybench.preflight.fabric.distinct import distinct_ends, distinct_nics
 from raybench.preflight.fabric.ends import End
 from raybench.preflight.fabric.rails import HostProblem, Rail, tcp_rails, verbs_rails
@@ -13,6 +13,7 @@ from raybench.preflight.fabric.rounds import Round, Scope, leaves_by_name, leave
 from raybench.preflight.fabric.settings import FabricSettings
 
 PERFTEST = ("ib_write_bw", "ib_write_lat")
+_MOST_NAMED = 5
 _ROUND_BY_ROUND_HOSTS = 64  # up to so many hosts every round is fetched, and shown, by itself
 _PORTIONS = 16
 _READY_SECONDS = 15.0  # a server that opens a device may take seconds until it listens
@@ -253,17 +254,25 @@ def _without_tool(end: End, tool: str) -> HostProblem:
 def _gpu_notes(ends: Iterable[End], tool: str, settings: FabricSettings) -> list[str]:
     if settings.gpu_memory == "off":
         return []
-    without = [end.name for end in ends if "--use_cuda" not in end.tools[tool].options or not end.gpus]
+    ways: dict[str, list[str]] = {}
+    for end in ends:
+        near = any(nearest_gpu(port, end.gpus) is not None for port in end.verbs)
+        ways.setdefault(gpu_memory_way(end.tools[tool].options) if near else "", []).append(end.name)
+    without = ways.pop("", [])
     if without and settings.gpu_memory == "on":
         raise UsageError(
-            f"GPU memory was asked for, but {tool} of {', '.join(without[:5])} is built without --use_cuda, or there "
+            f"GPU memory was asked for, but {tool} of {_some(without)} is built without --use_cuda, or there "
             "is no NVIDIA GPU; build perftest with CUDA, or set fabric_gpu_memory to auto"
         )
-    return (
-        [f"host memory was used on {', '.join(without[:5])}: no GPU, or {tool} built without --use_cuda"]
-        if without
-        else []
-    )
+    notes = [f"GPU memory was used by {way} on {_some(names)}" for way, names in ways.items()]
+    if without:
+        notes.append(f"host memory was used on {_some(without)}: no GPU near, or {tool} built without --use_cuda")
+    return notes
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _gpu_notes_of_tcp(tool: str, settings: FabricSettings) -> list[str]:

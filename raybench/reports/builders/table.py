@@ -34,6 +34,7 @@ BUILDERS: dict[str, Builders] = {
         whole="study:study_report", terminal="study:study_tables", screen="study_screen:study_screen"
     ),
     "FabricReport": Builders(whole="fabric:fabric_report", terminal="fabric_tables:fabric_tables"),
+    "FabricPorts": Builders(whole="fabric_ports:fabric_ports_report"),
     "PreflightReport": Builders(whole="preflight:preflight_report", terminal="preflight_tables:preflight_tables"),
     "SelftestReport": Builders(whole="selftest:selftest_report", screen="selftest:selftest_screen"),
     "CollectionReport": Builders(whole="collection:collection_report"),

@@ -334,6 +334,23 @@ def test_gpu_memory_on_is_what_it_says_also_where_yaml_made_it_true() -> None:
         settings_from({"seconds": True})
 
 
+def test_it_is_said_by_which_way_gpu_memory_was_used() -> None:
+    def with_gpu(number: int, options: str, path: str = "/sys/devices/pci0000:15/0000:16:00.0") -> Reply:
+        end = found(verbs_device("mlx5_0"), address=f"10.0.0.{number}")
+        tool = end["tools"]["ib_write_bw"] | {"help": options}
+        return reply(f"h{number}", end | {"gpus": [path], "tools": end["tools"] | {"ib_write_bw": tool}})
+
+    newer, older = "--use_cuda=<id>\n--use_cuda_dmabuf", "--use_cuda=<id>"
+    replies = [with_gpu(1, newer), with_gpu(2, newer), with_gpu(3, older), with_gpu(4, "")]
+    notes = fabric_of(replies, FabricSettings(gpu_memory="auto")).notes
+    assert "GPU memory was used by DMA-BUF on h1, h2" in notes
+    assert any(note.startswith("GPU memory was used by nvidia-peermem") and note.endswith("on h3") for note in notes)
+    assert any(note.startswith("host memory was used on h4") for note in notes)
+    assert fabric_of(replies, FabricSettings()).notes == ()
+    with pytest.raises(UsageError, match="ib_write_bw of h4 is built without --use_cuda"):
+        fabric_of(replies, FabricSettings(gpu_memory="on"))
+
+
 def test_gpu_memory_that_tcp_cannot_use_is_refused_or_said() -> None:
     without = [reply(f"h{number}", found(tools=("iperf3",), address=f"10.0.0.{number}")) for number in range(3)]
     with pytest.raises(UsageError, match="GPU memory was asked for, but iperf3 sends from host memory only"):

@@ -180,13 +180,22 @@ class PreflightReport(PlainDocument):
 
     @property
     def exit_code(self) -> int:
-        """0 clean; 1 a check failed; 3 none did, but a host was not reached or not tested, or a check of ours broke."""
+        """0 clean; 1 a check failed; 3 none did, but a host was not reached, a check of ours broke, or a test is unknown.
+
+        A test whose result is not known leaves its node unknown; a speed that cannot be compared does not.
+        """
         checks = [one for host in self.hosts if host.reached for one in host.checks]
         if any(one.verdict == "fail" for one in checks):
             return 1
-        if any((one.check, one.verdict) == (TESTS_DONE, "unknown") for one in checks):
+        if any((one.check, one.verdict) == (TESTS_DONE, "unknown") for one in checks) or self._untested:
             return 3
         return 3 if self.status != "complete" or self.verdict in {"error", "fail"} else 0
+
+    @property
+    def _untested(self) -> bool:
+        """Whether a node is unknown for one of its active tests, whichever it is."""
+        reasons = (reason for host in self.hosts if host.reached and host.node for reason in host.node.reasons)
+        return any(reason.effect == "unknown" and reason.check.startswith("test-") for reason in reasons)
 
 
 def summary_of(hosts: tuple[PreflightHost, ...]) -> PreflightSummary:

@@ -76,7 +76,10 @@ def _soft(action: str, on_warn: NodeEffect = "nothing", *, decisive: bool = Fals
 
 
 def _test(action: str, command: str = "") -> NodeRow:
-    """An active test: a failure drains, and a node is not healthy while nobody knows how a test came out."""
+    """An active test of results: a failure drains, and a node is not healthy while nobody knows how it came out.
+
+    A speed that cannot be compared, as of a node alone, leaves nothing open about results: it decides nothing.
+    """
     return NodeRow(on_fail="drain", on_warn="degraded", action=action, decisive_if_asked=True, command=command)
 
 
@@ -193,18 +196,19 @@ NODE_TABLE: Mapping[str, NodeRow] = {
     "test-gemm-exact": _test("rma"),
     "test-gemm-repeat": _test("rma"),
     "test-gemm-speed": _soft(LOOK, "degraded", command=_TEST_AGAIN),
-    "test-memory-exact": _hard("rma"),
+    "test-memory-exact": _test("rma"),
     "test-memory-speed": _soft(LOOK, "degraded", command=_TEST_AGAIN),
-    "test-transfer-exact": _hard("rma"),
+    "test-transfer-exact": _test("rma"),
     "test-transfer-speed": _soft("reseat", "degraded"),
-    "test-peer-exact": _hard("rma"),
+    "test-nic": _hard(LOOK, "degraded", command="ssh {host} sudo dmesg -T"),
+    "test-peer-exact": _test("rma"),
     "test-peer-speed": _soft(LOOK, "degraded", command=_TEST_LONG),
-    "test-loopback-exact": _hard("rma"),
+    "test-loopback-exact": _test("rma"),
     "test-loopback-speed": _soft(LOOK, "degraded", command=_TEST_LONG),
-    "test-disk-exact": _hard("rma"),
+    "test-disk-exact": _test("rma"),
     "test-disk-speed": _soft(LOOK, command=_TEST_LONG),
     "test-dcgm": _hard(LOOK, "degraded", command="ssh {host} sudo dcgmi diag -r 2"),
-    "test-burn-repeat": _hard("rma"),
+    "test-burn-repeat": _test("rma"),
     "test-burn-speed": _soft(LOOK, "degraded", command=_TEST_LONG),
     "test-burn-state": _soft(LOOK, "degraded", command="ssh {host} nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"),
     "software": _soft("reconfigure"),

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from raybench.cli.nodes.watch import command as watch_command
 from raybench.documents.preflight import PreflightReport
 from raybench.errors import IncompleteRunError, UsageError
 from raybench.nodes.history import History
@@ -211,6 +213,20 @@ def test_what_cannot_be_is_said_before_a_host_is_asked(
     monkeypatch.setattr("raybench.services.nodes.watch.preflight", None)
     with pytest.raises(UsageError):
         watch(WatchOptions(preflight=PreflightOptions(output_dir=str(tmp_path)), **wrong), say=print)
+
+
+def test_a_watch_can_test_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[WatchOptions] = []
+
+    def note(options: WatchOptions, **_: object) -> int:
+        asked.append(options)
+        return 0
+
+    monkeypatch.setattr("raybench.services.nodes.watch.watch", note)
+    for words in ([], ["--level", "2"]):
+        assert CliRunner().invoke(watch_command, ["-i", "a,", *words]).exit_code == 0
+    assert [one.preflight.level for one in asked] == [1, 2]
+    assert CliRunner().invoke(watch_command, ["-i", "a,", "--level", "4"]).exit_code == 2
 
 
 def test_ctrl_c_between_rounds_ends_it_with_the_last_rounds_code(tmp_path: Path) -> None:

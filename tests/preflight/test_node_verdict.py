@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -131,6 +132,19 @@ def test_tests_that_were_not_begun_leave_a_node_of_level_two_unknown() -> None:
     assert "test-run" not in {reason.check for reason in node_of(built(gathered("gpu-01")))}
     skipped = built(gathered("gpu-01"), level=2, skip=["test"])
     assert "test-run" not in {reason.check for reason in node_of(skipped)}
+
+
+@pytest.mark.parametrize("name", NODE_TESTS)
+def test_a_test_that_leaves_its_node_unknown_ends_with_3_whichever_it_is(name: str) -> None:
+    """Those of results do; a speed that there is nothing to compare with, as of one node alone, does not."""
+    own = checks(**dict.fromkeys(NODE_TESTS, "pass") | {name: "unknown"})
+    node = node_verdict("a", own, tests=NODE_TESTS)
+    of_results = name.endswith(("-exact", "-repeat")) or name == "test-run"
+    assert node.state == ("unknown" if of_results else "healthy")
+    whole = built(gathered("a"))
+    (only,) = whole.hosts
+    tested = replace(whole, hosts=(replace(only, checks=tuple(own), verdict="unknown", node=node),), verdict="unknown")
+    assert tested.exit_code == (3 if of_results else 0)
 
 
 @pytest.mark.parametrize("verdict", ["fail", "error"])

@@ -31,6 +31,7 @@ TESTS = (
     NodeTest("gemm", needs_torch=True),
     NodeTest("memory", needs_torch=True),
     NodeTest("transfer", needs_torch=True),
+    NodeTest("nic", needs_torch=False),
     NodeTest("peer", needs_torch=True),
     NodeTest("loopback", needs_torch=True),
     NodeTest("disk", needs_torch=False),

@@ -15,6 +15,7 @@ Examples:
   raybench nodes watch -i hosts.yml --every 300                        looks, and says what changes
   raybench nodes watch -i hosts.yml --slurm                            and what it would drain and resume
   raybench nodes watch -i hosts.yml --slurm --apply --bad 3 --good 6
+  raybench nodes watch -i hosts.yml --level 2 --every 3600             tests idle nodes for a minute every hour
   raybench nodes watch -i hosts.yml --prometheus /var/lib/prometheus/node-exporter/raybench.prom
 
 Ctrl-C ends it in order. Looks in a row are kept in the history: a watch that is started again goes on where it was.
@@ -27,6 +28,13 @@ Ctrl-C ends it in order. Looks in a row are kept in the history: a watch that is
 @click.option("--only", multiple=True, metavar="CHECK,...", help="Only these checks or concerns. May be repeated.")
 @click.option("--skip", multiple=True, metavar="CHECK,...", help="Leave these out. May be repeated.")
 @click.option("--expect", multiple=True, metavar="NAME=VALUE", help="As of preflight, such as gpu_count=8.")
+@click.option(
+    "--level",
+    type=click.IntRange(1, 3),
+    default=1,
+    show_default=True,
+    help="1 only looks; 2 tests each node for a minute in each round, 3 for up to ten: let no job run.",
+)
 @click.option("--every", "every_seconds", type=click.FloatRange(5), default=300.0, show_default=True, metavar="S",
               help="From the begin of a round to that of the next, seconds.")  # fmt: skip
 @click.option("--bad", type=click.IntRange(1), default=3, show_default=True, help="Bad looks in a row that drain.")
@@ -67,7 +75,16 @@ def command(**options: Any) -> None:
         preflight=PreflightOptions(
             only=names_of(options["only"]),
             skip=names_of(options["skip"]),
-            **take("inventories", "limit", "expect", "output_dir", "forks", "timeout_seconds", "host_timeout_seconds"),
+            **take(
+                "inventories",
+                "limit",
+                "expect",
+                "level",
+                "output_dir",
+                "forks",
+                "timeout_seconds",
+                "host_timeout_seconds",
+            ),
         ),
         hysteresis=Hysteresis(**take("bad", "good")),
         act=ActOptions(**take("apply", "force", "most_drained", "resume_degraded", "by_hostname")),

@@ -20,7 +20,10 @@ _SLOW_ADVICE = (
     "look for other processes, power and clock limits and temperatures on the node (raybench preflight); run it again, "
     "and drain the node if it stays slower"
 )
-_BROKEN_ADVICE = "read the reason; look for Xids in dmesg, drain the node, and reset or replace the device"
+_BROKEN_ADVICE = (
+    "read the reason; look in dmesg for Xids and messages of the device's driver, drain the node, and reset or replace "
+    "the device"
+)
 _WITHOUT_WAITING = frozenset({"processor"})
 _SHARED_DEVICES = frozenset({"cpu", "disk"})  # that hosts on one machine have together
 _STATUS: Mapping[str, CheckVerdict] = {

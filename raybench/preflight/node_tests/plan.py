@@ -55,6 +55,7 @@ CHECKS: tuple[NodeCheck, ...] = (
     NodeCheck(
         name="test-transfer-speed", test="transfer", figure="transfer-speed", title="Copies between host and GPUs"
     ),
+    NodeCheck(name="test-nic", test="nic", figure="nic-loopback", title="Each RDMA device with itself"),
     NodeCheck(name="test-peer-exact", test="peer", figure="peer-exact", title="Bytes between GPUs", level=3),
     NodeCheck(name="test-peer-speed", test="peer", figure="peer-speed", title="Copies between GPUs", level=3),
     NodeCheck(

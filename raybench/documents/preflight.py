@@ -180,7 +180,7 @@ class PreflightReport(PlainDocument):
 
     @property
     def exit_code(self) -> int:
-        """0 clean; 1 a check failed; 3 none did, but a host was not reached, a check of ours broke, or a test is unknown.
+        """0 clean; 1 a check failed; 3 none did, but a host was not reached, a check of ours broke, or a test is open.
 
         A test whose result is not known leaves its node unknown; a speed that cannot be compared does not.
         """

@@ -235,6 +235,9 @@ def _interfaces(view: HostView) -> Iterator[tuple[str, str]]:
     sizes = grouped(view.files("net"), "/mtu")
     for name in {*view.interfaces, *view.rdma_interfaces} & set(sizes):
         yield f"mtu {name}", sizes[name]
+        for what in ("speed", "duplex"):  # of a link that is down, or of an interface without one, -1 and unknown
+            told = view.file("net", f"/sys/class/net/{name}/{what}") or ""
+            yield f"{what} {name}", "" if told in {"-1", "unknown", "4294967295"} else told
     for name in view.rdma_interfaces:
         if view.status(f"mlnx_qos:{name}") == "ok":
             qos = parse_mlnx_qos(view.text(f"mlnx_qos:{name}"))

@@ -185,6 +185,7 @@ NODE_TABLE: Mapping[str, NodeRow] = {
     "rdma-counters": _soft("replace-cable"),
     "rdma-sharp": _soft("reconfigure"),
     "rdma-efa": _hard("reconfigure", "nothing"),
+    "rdma-efa-versions": _hard("reconfigure", "degraded"),
     "roce-gid": _hard("reconfigure", "nothing"),
     "roce-mtu": _soft("reconfigure", command=_tags("mtu")),
     "roce-pfc": _soft("reconfigure", command=_tags("roce_qos")),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .alarm_cases import AlarmCase, recorded_alarm
-from .hosts import value
+from .hosts import files, value
 from .recorded import rdma
 
 NDR, COPPER = recorded_alarm("mlxlink_connectx7_400g.txt"), recorded_alarm("mlxlink_copper.txt")
@@ -51,6 +51,29 @@ def statistics(**counters: int) -> dict[str, Any]:
     return NICS | {"ethtool_statistics:ens1f0": f"NIC statistics:\n{rows}"}
 
 
+def efa_counters(**grown: int) -> dict[str, Any]:
+    """A host with an EFA device whose counters, as recorded, grew by this within a second."""
+    rows = (line.split(" :") for line in rdma("hw_counters_efa.txt").splitlines())
+    before = dict.fromkeys(grown, 0) | {name: int(count) for name, count in rows}
+    after = {name: count + grown.get(name, 0) for name, count in before.items()}
+    place = "rdmap0s29/ports/1/hw_counters/"
+    counters = {"status": "ok", "seconds": 1.0, "before": {place + name: count for name, count in before.items()},
+                "after": {place + name: count for name, count in after.items()}}  # fmt: skip
+    return {"rdma_devices": value(["rdmap0s29"]), "rdma_drivers": value({"rdmap0s29": "efa"}), "counters": counters}
+
+
+def efa_parts(listed: str, packages: str) -> dict[str, Any]:
+    """A host with EFA, what its installer says that it brought, and the packages that are there."""
+    return {"rdma_drivers": value({"rdmap0s29": "efa"}), "dpkg": packages} | files(kernel={EFA_LIST: listed})
+
+
+EFA_COUNTERS = "github.com/linux-rdma/perftest/issues/113, and Linux, drivers/infiniband/hw/efa: names of its counters"
+EFA_LIST = "/opt/amazon/efa_installed_packages"
+EFA_OLD = (
+    "# EFA installer version: 1.22.0\n# Debug packages installed: no\n# Packages installed:\nefa-config-1.13-1.el8.noarch "
+    "efa-profile-1.5-1.el8.noarch libfabric-aws-1.17.0-1.el8.x86_64 libfabric-aws-devel-1.17.0-1.el8.x86_64 "
+    "openmpi40-aws-4.1.5-1.x86_64 rdma-core-43.0-1.el8.x86_64"
+)
 DOWN = (("State", "Polling"), ("Physical state", "ETH_AN_FSM_ENABLE"))
 MST = "Mellanox/mstflint, opcodes and texts of mlxlink; the output is of a ConnectX-7 (recorded_alarms/README.md)"
 ETHTOOL = "ethtool -m, several public outputs (recorded_alarms/README.md)"
@@ -123,6 +146,22 @@ NIC_CASES: tuple[AlarmCase, ...] = (
               fires=statistics(module_high_temp=1), near=statistics(), source="Linux, mlx5 counters"),
     AlarmCase(name="ethtool -S: link down", check="rdma-ethernet", verdict="warn", says="link_down_events_phy 113",
               fires=statistics(link_down_events_phy=113), near=statistics(link_down_events_phy=2), source="Linux, mlx5 counters"),
+    AlarmCase(name="EFA: packets dropped on receipt", check="rdma-counters", verdict="warn", says="rdmap0s29/1 rx_drops 400.0/s",
+              fires=efa_counters(rx_drops=400), near=efa_counters(rx_bytes=10**9, rx_pkts=10**6), source=EFA_COUNTERS),
+    AlarmCase(name="EFA: retransmissions that time out", check="rdma-counters", verdict="warn", says="retrans_timeout_events 7.0/s",
+              fires=efa_counters(retrans_timeout_events=7), near=efa_counters(retrans_pkts=7), source=EFA_COUNTERS),
+    AlarmCase(name="EFA: a peer that does not answer", check="rdma-counters", verdict="warn", says="unresponsive_remote_events 3.0/s",
+              fires=efa_counters(unresponsive_remote_events=3), near=efa_counters(keep_alive_rcvd=3), source=EFA_COUNTERS),
+    AlarmCase(name="EFA: a connection that is impaired", check="rdma-counters", verdict="warn", says="impaired_remote_conn_events 2.0/s",
+              fires=efa_counters(impaired_remote_conn_events=2), near=efa_counters(completed_cmds=2), source=EFA_COUNTERS),
+    AlarmCase(name="EFA: libfabric too old for the plugin", check="rdma-efa-versions", verdict="fail",
+              says="aws-ofi-nccl needs libfabric 1.18, here is 1.17.0", does="EFA installer",
+              fires=efa_parts(EFA_OLD, "aws-ofi-nccl 1.9.1 installed"), near=efa_parts(EFA_OLD, "aws-ofi-nccl 1.7.4 installed"),
+              source="github.com/aws/aws-parallelcluster-cookbook/pull/1882 and github.com/aws/aws-ofi-nccl/issues/241"),
+    AlarmCase(name="EFA: parts of two installers", check="rdma-efa-versions", verdict="warn", says="installed is 2.1.0amzn5.0",
+              fires=efa_parts(EFA_OLD.replace("1.17.0", "1.22.0"), "libfabric1-aws 2.1.0amzn5.0 installed"),
+              near=efa_parts(EFA_OLD.replace("1.17.0", "2.1.0"), "libfabric1-aws 2.1.0amzn5.0 installed"),
+              source="github.com/aws/aws-parallelcluster-cookbook/pull/1882, with another version"),
     AlarmCase(name="no device for libibverbs", check="rdma-verbs", verdict="fail", says="not seen: mlx5_0 (libibverbs: Warning",
               does="ibverbs-providers",
               fires=NICS | {"ibv_devinfo": {"status": "failed", "text": "No IB devices found\n", "rc": 255, "error": WARNING}},

@@ -15,6 +15,7 @@ from raybench.preflight.probe_answer import wrong_form
 from raybench.preflight.verdict import Judgement
 
 from . import recorded
+from .alarm_nic_cases import EFA_LIST, EFA_OLD
 from .alarm_table import ALARM_CASES
 from .hosts import facts, files, host, result, value, verdict
 
@@ -214,6 +215,15 @@ CASES: list[tuple[str, Mapping[str, Any], str, Mapping[str, Any], str]] = [
      EFA | {"rdma_drivers": value({"rdmap0s29": "efa"}), "fi_info": recorded.rdma("fi_info_efa.txt")}, "pass"),
     ("rdma-efa", EFA | {"rdma_drivers": value({"rdmap16s27": "efa", "rdmap33s27": "efa"}), "fi_info": recorded.rdma("fi_info_efa_older.txt")},
      "fail", EFA | {"rdma_drivers": value({"rdmap16s27": "efa", "rdmap32s27": "efa"}), "fi_info": recorded.rdma("fi_info_efa_older.txt")}, "pass"),
+    ("rdma-efa-versions", EFA | files(kernel={EFA_LIST: EFA_OLD}) | {"dpkg": "aws-ofi-nccl 1.9.1 installed"}, "fail",
+     EFA | files(kernel={EFA_LIST: EFA_OLD.replace("1.17.0", "1.22.0"), "/sys/module/efa/version": "2.10.0g"})
+     | {"dpkg": "aws-ofi-nccl 1.9.1 installed"}, "pass"),
+    ("rdma-efa-versions", EFA | files(kernel={EFA_LIST: EFA_OLD}), "warn",
+     EFA | files(kernel={EFA_LIST: EFA_OLD}) | {"dpkg": "aws-ofi-nccl 1.7.4 installed"}, "pass"),
+    ("rdma-efa-versions", EFA | files(kernel={EFA_LIST: EFA_OLD.replace("1.17.0", "1.22.0")})
+     | {"dpkg": "libfabric1-aws 2.1.0amzn5.0 installed"}, "warn",
+     EFA | files(kernel={EFA_LIST: EFA_OLD.replace("1.17.0", "2.1.0")}) | {"dpkg": "libfabric1-aws 2.1.0amzn5.0 installed"}, "pass"),
+    ("rdma-efa-versions", EFA, "unknown", ROCE | {"rdma_drivers": value({"mlx5_2": "mlx5_core"})}, "skipped"),
     ("rdma-efa", EFA, "warn", ROCE | {"rdma_drivers": value({"mlx5_2": "mlx5_core"})}, "skipped"),
     ("rdma-efa", EFA | {"fi_info": {"status": "timeout", "text": "", "error": "fi_info did not end within 20 s"}}, "unknown", {}, "skipped"),
     ("rdma-counters", grown("retrans_timeout_events", 0, 2), "warn", grown("retrans_pkts", 0, 500), "pass"),

@@ -137,6 +137,7 @@ CHECKS: tuple[Check, ...] = (
     _check("rdma-counters", "Error counters", rdma_counters.errors),
     _check("rdma-sharp", "SHARP", rdma.sharp),
     _check("rdma-efa", "EFA by libfabric", efa.libfabric),
+    _check("rdma-efa-versions", "Versions of EFA's parts", efa.versions),
     _check("roce-gid", "RoCE v2 GIDs", roce.gid_table),
     _check("roce-mtu", "RoCE MTU", roce.mtu),
     _check("roce-pfc", "Priority flow control", roce.flow_control),

@@ -34,7 +34,8 @@ _MOST_COMPLAINTS = 100_000
 
 def is_ibdiagnet_log(text: str) -> bool:
     """Whether a text is one: stages that finished, or the summary of them."""
-    return bool(re.search(r"^\s*-[EWI]- .*(?:finished (?:success|with)|Stage +Warnings +Errors)", text, re.MULTILINE))
+    stages = r"^[ \t]*-[EWI]- .*(?:finished (?:success|with)|Stage +Warnings +Errors)"
+    return bool(re.search(stages, text, re.MULTILINE))
 
 
 @dataclass(slots=True)

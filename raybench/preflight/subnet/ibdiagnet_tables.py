@@ -43,7 +43,7 @@ _AFTER = re.compile(r"(?:ERRORS|WARNINGS)_")
 
 def is_db_csv(text: str) -> bool:
     """Whether a text is the tables."""
-    return bool(re.search(r"^START_(?:NODES|PORTS|LINKS|PM_INFO)\s*$", text, re.MULTILINE))
+    return bool(re.search(r"^START_(?:NODES|PORTS|LINKS|PM_INFO)[ \t\r]*$", text, re.MULTILINE))
 
 
 def parse_db_csv(text: str) -> Told:
@@ -176,7 +176,7 @@ def _names(one: Complaint, names: Mapping[str, str]) -> str:
 
 def is_net_dump_ext(text: str) -> bool:
     """Whether a text is the table of links with their bit errors."""
-    return bool(re.search(r"^\s*Ty\s*:\s*#\s*:\s*#IB\s*:", text, re.MULTILINE))
+    return bool(re.search(r"^[ \t]*Ty[ \t]*:[ \t]*#[ \t]*:[ \t]*#IB[ \t]*:", text, re.MULTILINE))
 
 
 def parse_net_dump_ext(text: str) -> Told:

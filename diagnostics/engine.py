@@ -12,6 +12,7 @@ from diagnostics.builder import FactBuilder
 from diagnostics.errors import UnreadableInputError
 from diagnostics.facts import FlightRecord, JobFacts
 from diagnostics.findings import Diagnosis, LineCounts
+from diagnostics.inputs.blocks import reuse_freed_memory
 from diagnostics.inputs.files import Input, Inputs, find_inputs
 from diagnostics.inputs.flight_recorder import DamagedDumpError, Recorder, is_dump
 from diagnostics.inputs.forked import dealt, map_ahead, processes_to_use
@@ -232,6 +233,7 @@ def read_jobs(jobs: Sequence[Job], readings: Sequence[Reading], processes: int) 
     if bytes_to_sift(pieces) < MIN_BYTES:
         return [reading.read_job(job) for reading, job in zip(readings, jobs, strict=True)]
     omitted = [0] * len(jobs)
+    reuse_freed_memory()
     for reading in readings:
         reading.gate.expect(MIN_BYTES)
     sifted = _sifted(pieces, readings, processes) if processes > 1 else repeat(None, len(pieces))
@@ -246,9 +248,10 @@ def _sifted(
     pieces: Sequence[Piece], readings: Sequence[Reading], processes: int, *, notes_starts: bool = False
 ) -> Generator[Sifted | None, None, None]:
     """What is kept of the pieces, by several processes where they may be used."""
+    reuse_freed_memory()
     for reading in readings:
         reading.gate.expect(MIN_BYTES)  # which compiles what is scanned for, once for all processes
-    sieve = Sieve([reading.gate for reading in readings], processes, notes_starts=notes_starts)
+    sieve = Sieve([reading.gate for reading in readings], pieces, processes, notes_starts=notes_starts)
     sizes = [bytes_to_sift([piece]) + 1 for piece in pieces]
     yield from map_ahead(sieve.sift, pieces, processes, sizes) if processes > 1 else map(sieve.sift, pieces)
 

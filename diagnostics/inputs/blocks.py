@@ -8,6 +8,16 @@ _RUNTIME_HEAD_BYTES = 2**13
 _WHOLE = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) F ")
 _PLAIN = bytes([9, 13, 27, *range(32, 127)])
 
+_REUSED_BYTES = 2**24
+
+
+def reuse_freed_memory() -> None:
+    """Have malloc keep what blocks of a large log leave, which it would hand back to the kernel after each of them.
+
+    glibc does so from the first large piece on that it took from the kernel by itself and that is freed.
+    """
+    bytes(_REUSED_BYTES)
+
 
 def with_partial_lines_joined(block: bytes) -> bytes:
     """A block of a container runtime's log, the pieces of long lines (``stderr P``) joined; line numbers stay."""

@@ -5,10 +5,12 @@ a job is used up. The detail of a piece is looked for only where few of its line
 itself; as long as the reader wants the detail of other pieces, it reads them itself.
 """
 
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import tee
+from mmap import mmap
 
 from diagnostics.errors import UnreadableInputError
 from diagnostics.inputs.blocks import count_binary, with_partial_lines_joined
@@ -58,6 +60,7 @@ class Piece:
     job: int = 0
     alone: bool = False
     ends: bool = False
+    number: int = 0  # among all pieces
 
 
 def pieces_of(jobs: Sequence[Job]) -> list[Piece]:
@@ -71,7 +74,7 @@ def pieces_of(jobs: Sequence[Job]) -> list[Piece]:
             found += pieces
         if found and found[-1].job == number:
             found[-1:] = _with_end_apart(found[-1])
-    return found
+    return [replace(piece, number=number) for number, piece in enumerate(found)]
 
 
 def _with_end_apart(piece: Piece) -> list[Piece]:
@@ -141,8 +144,28 @@ class _Sifting:
     gate: Gate
     room: int
     channels: set[bytes] = field(default_factory=set)
-    init_lines: int = 0  # behind as many of its own, the scanner looks at none either
+    init_lines: int = 0  # so many are before, at least; the scanner looks at no more than some of them either
     starts: Starts = field(default_factory=lambda: Starts(left=0))
+
+
+class _StartCounts:
+    """How many lines on starts and completions the pieces have, which each process tells the others of its own.
+
+    That of a piece is 0 until it is sifted, so that what they know is never too many.
+    """
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._job_of = [piece.job for piece in pieces]
+        self._shared = mmap(-1, 4 * max(len(pieces), 1))
+
+    def tell(self, piece: Piece, lines: int) -> None:
+        """Tell how many a piece has."""
+        struct.pack_into("=I", self._shared, 4 * piece.number, min(lines, 2**32 - 1))
+
+    def before(self, piece: Piece) -> int:
+        """At least so many lines are in pieces of the same job before this one."""
+        known = struct.unpack_from(f"={piece.number}I", self._shared)
+        return sum(count for count, job in zip(known, self._job_of, strict=False) if job == piece.job)
 
 
 class Sieve:
@@ -151,8 +174,11 @@ class Sieve:
     ``notes_starts``: the jobs are not told apart yet.
     """
 
-    def __init__(self, gates: Sequence[Gate], processes: int, *, notes_starts: bool = False) -> None:
+    def __init__(
+        self, gates: Sequence[Gate], pieces: Sequence[Piece], processes: int, *, notes_starts: bool = False
+    ) -> None:
         self._notes_starts = notes_starts
+        self._counts = _StartCounts(pieces)
         self._jobs = [
             _Sifting(
                 gate=Gate(scan_from_bytes=gate.scan_from_bytes, detail_left=0),
@@ -168,6 +194,8 @@ class Sieve:
             return None
         job, sifted = self._jobs[piece.job], Sifted()
         gate = job.gate
+        job.init_lines = begun = self._counts.before(piece)
+        gate.skips_init = begun > MAX_KNOWN_INIT_LINES
         gate.lines, gate.nccl_lines, gate.wrapped = 0, 0, MAX_WRAPPED_LINES
         gate.known = dict.fromkeys(gate.known, 0)
         try:
@@ -186,6 +214,7 @@ class Sieve:
                     sifted.starts += job.starts.of(block, batch.place, gate.starts)
         except (OSError, UnreadableInputError):
             return None
+        self._counts.tell(piece, job.init_lines - begun)
         sifted.known = {text: count for text, count in gate.known.items() if count}
         sifted.lines, sifted.nccl_lines = gate.lines, gate.nccl_lines
         return sifted

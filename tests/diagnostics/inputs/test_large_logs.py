@@ -16,7 +16,7 @@ from diagnostics.inputs.files import Input, find_inputs
 from diagnostics.inputs.forked import dealt, map_ahead
 from diagnostics.inputs.jobs import Job, sort_by_job
 from diagnostics.inputs.reader import read_batches, read_range
-from diagnostics.scanning import sifting
+from diagnostics.scanning import sifting, tally
 from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.literals import FOREIGN, KNOWN_CONNECTED
 from diagnostics.scanning.sifting import Piece
@@ -441,3 +441,48 @@ def test_without_a_scanner_each_shape_of_a_line_is_searched_once_and_told_by_wha
             found = [raw for _, raw in gate.candidates(b"\n".join(block))]
             assert found == [raw for raw in block if raw.startswith(b"worker")]
         assert (gate.lines, len(gate._dull), len(gate._telling)) == (600, 1, 1)
+
+
+@pytest.mark.parametrize("scan_from_bytes", [0, 2**40], ids=["scan", "by_line"])
+def test_processes_tell_each_other_how_many_starts_they_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scan_from_bytes: int
+) -> None:
+    """Behind as many starts as are looked at none is passed on, and no answer depends on who was faster."""
+    log = tmp_path / "many.log"
+    log.write_text("\n".join([*starts_of(1, 300), *lines_of(1)]) + "\n")
+    monkeypatch.setattr(tally, "MAX_INIT_LINES", 40)
+    for module in (tally, sifting):
+        monkeypatch.setattr(module, "MAX_KNOWN_INIT_LINES", 100)
+    monkeypatch.setattr(engine, "MIN_BYTES", 1)
+    for name in ("PIECE_BYTES", "FIRST_PIECE_BYTES"):
+        monkeypatch.setattr(sifting, name, 2**11)
+    monkeypatch.setattr(engine, "Gate", partial(Gate, scan_from_bytes=scan_from_bytes, detail_left=0))
+    said = []
+    for processes in (1, 2, 3):
+        monkeypatch.setattr(engine, "processes_to_use", lambda processes=processes: processes)
+        said.append(engine.diagnose_paths([log]).to_json())
+    assert said[0] == said[1] == said[2]
+    pieces = sifting.pieces_of(sort_by_job([Input(name=str(log))]))
+    one, other = (sifting.Sieve([engine.Gate()], pieces, 2) for _ in range(2))
+    other._counts = one._counts
+    passed = [(one, other)[number % 2].sift(piece) for number, piece in enumerate(pieces)]
+    starts = [raw for found in passed if found for _, raw in found.candidates if b"- Init " in raw]
+    assert 101 <= len(starts) <= 102, "that of the last one is what shows that there are more"
+
+
+def test_a_line_that_says_nothing_hides_none_that_differs_in_more_than_digits() -> None:
+    """Of lines with the same text but for digits one is looked at; "-> 2" of ranks is no error of a function."""
+    mark = b"n1:1:2 [0] NCCL INFO "
+    gate = Gate(scan_from_bytes=2**40, detail_left=0)
+    same = [mark + b"Channel 0%d/0 : 0[0] -> %d[1] via P2P/CUMEM" % (number, number) for number in range(1, 9)]
+    told = [
+        mark + b"Channel 01/0 : 0[0] -> 1[1] via SHM/direct/direct",
+        mark + b"transport/net_ib.cc:1234 -> 2",
+        b"socket.cc:12 -> 3",
+        b"0[0] -> 2[1]",
+    ]
+    for _ in range(2):
+        lines = [*same, *told, *same]
+        found = [raw for _, raw in gate.candidates(b"\n".join(lines))]
+        assert [raw for raw in found if raw in same] == []
+        assert set(told[:3]) <= set(found)

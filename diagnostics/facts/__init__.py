@@ -12,7 +12,7 @@ from diagnostics.facts.communicator import (
     collective_form,
 )
 from diagnostics.facts.flight_record import FlightRecord
-from diagnostics.facts.job import MAX_EVENTS, JobFacts
+from diagnostics.facts.job import MAX_EVENTS, JobFacts, asked_once
 from diagnostics.facts.process import MAX_PROCESSES, Device, Process, ProcessKey, read_devices, version_numbers
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Member",
     "Process",
     "ProcessKey",
+    "asked_once",
     "collective_form",
     "read_devices",
     "version_numbers",

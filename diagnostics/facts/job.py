@@ -4,9 +4,10 @@ The builder is bounded: of each kind of event it keeps the first MAX_EVENTS, and
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 from diagnostics.events import Event
 from diagnostics.facts.communicator import Channel, CollectiveLog, Communicator
@@ -29,6 +30,7 @@ _STARTING = (
     "init-complete",
     "rank-named",
 )
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,7 @@ class JobFacts:
         if len(kinds) == 1:
             return list(self.events.get(kinds[0], ()))
         found = [event for kind in kinds if kind in self.events for event in self.events[kind]]
-        return sorted(found, key=lambda event: event.origin.sequence)
+        return sorted(found, key=lambda event: event.origin.sequence) if found else found
 
     def first(self, *kinds: str) -> Event | None:
         """The first event of these kinds."""
@@ -343,3 +345,18 @@ class JobFacts:
             reached |= fresh
             waiting += fresh
         return nranks <= len(reached) and reached.issuperset(range(nranks))
+
+
+def asked_once(question: Callable[[JobFacts], Answer]) -> Callable[[JobFacts], Answer]:
+    """A question that many rules ask of the same facts: its answer is kept with them, as a cached property is."""
+    name = f"{question.__module__}.{question.__qualname__}"
+
+    @wraps(question)
+    def answer(facts: JobFacts) -> Answer:
+        kept: dict[str, Any] = vars(facts)
+        if name not in kept:
+            kept[name] = question(facts)
+        found: Answer = kept[name]
+        return found
+
+    return answer

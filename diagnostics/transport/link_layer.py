@@ -3,7 +3,7 @@
 from collections import Counter
 
 from diagnostics.events import Event
-from diagnostics.facts import JobFacts
+from diagnostics.facts import JobFacts, asked_once
 from diagnostics.parsers.base import compiled
 
 # what rdma-core's naming, drivers that know Ethernet only, and bonds (which InfiniBand has none of) prove
@@ -11,6 +11,7 @@ _ROCE_NAMES = r"(?i)^(?:roce|bnxt_re|irdma|ionic|rxe|hns_|qedr|mlx5_bond_)"
 _IB_NAMES = r"^(?:ib[ps]\d|hfi1|opa|qib)"
 
 
+@asked_once
 def link_layer(facts: JobFacts) -> str | None:
     """``ib`` or ``roce`` by what most devices of the lists show; of equals, the first device's. None without a list."""
     listed = Counter(device.layer for device in facts.devices)

@@ -1,7 +1,7 @@
 """Which network NCCL took, by the lines of channels, else of the choice, else by what only one network prints."""
 
 from diagnostics.events import Event, quote
-from diagnostics.facts import JobFacts
+from diagnostics.facts import JobFacts, asked_once
 from diagnostics.parsers.base import compiled
 from diagnostics.transport.declined import declined, networks_after_plugins
 from diagnostics.transport.link_layer import link_layer
@@ -27,6 +27,7 @@ def network_class(name: str, layer: str | None) -> str:
     return f"plugin:{name.strip()}"
 
 
+@asked_once
 def job_network(facts: JobFacts) -> str:
     """``ib``, ``roce``, ``socket``, ``plugin:<name>``, ``mixed``, ``none`` or ``unknown``."""
     layer = link_layer(facts)

@@ -35,7 +35,7 @@ def with_expectations(result: RunResult, baseline: Baseline | None = None) -> Ru
 
 def bandwidth_checks(benchmarks: Sequence[BenchmarkResult], system: System | NoExpectation) -> Iterator[Check]:
     """Which collectives were judged by what a healthy system reaches, and why the others were not."""
-    collectives = [one for one in benchmarks if one.kind == "collective" and one.is_measured]
+    collectives = [one for one in benchmarks if _is_judged(one) and one.is_measured]
     if isinstance(system, NoExpectation):
         if collectives:
             yield _open("bandwidth", system.reason.partition(":")[0])
@@ -51,6 +51,11 @@ def bandwidth_checks(benchmarks: Sequence[BenchmarkResult], system: System | NoE
         name, first = next(iter(others.items()))
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         yield _open(f"bandwidth of {name}{more}", first.basis)
+
+
+def _is_judged(benchmark: BenchmarkResult) -> bool:
+    """Collectives, and a ring of sends; a matrix of pairs is judged by its own pairs."""
+    return benchmark.kind == "collective" or benchmark.name == "send_recv"
 
 
 def _open(what: str, why: str) -> Check:

@@ -1,15 +1,18 @@
-"""Node types with their NICs."""
+"""Node types with their NICs and prices."""
 
 from dataclasses import dataclass
 
 from raybench.errors import unknown_name
 from raybench.hardware.gpus import Gpu, gpu_for
-from raybench.hardware.tables import read_table
+from raybench.hardware.tables import number, read_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeType:
-    """A machine as it is sold. ``nic_gbit`` is the line rate of each of its ``nics`` NICs for GPU traffic, Gbit/s."""
+    """A machine as it is sold. ``nic_gbit`` is the line rate of each of its ``nics`` NICs for GPU traffic, Gbit/s.
+
+    ``usd_per_hour``: the list price on demand, on the day ``priced_on``; None where it is not known.
+    """
 
     name: str
     gpu: Gpu
@@ -18,6 +21,9 @@ class NodeType:
     nic_gbit: float
     network: str
     source: str
+    usd_per_hour: float | None = None
+    priced_on: str = ""
+    price_source: str = ""
 
     @property
     def fabric_gb_per_s(self) -> float:
@@ -43,6 +49,9 @@ NODE_TYPES: tuple[NodeType, ...] = tuple(
         nic_gbit=float(row["nic_gbit"]),
         network=row["network"],
         source=row["source"],
+        usd_per_hour=number(row["usd_per_node_hour"]),
+        priced_on=row["priced_on"],
+        price_source=row["price_source"],
     )
     for row in read_table("raybench.hardware", "nodes.csv")
 )

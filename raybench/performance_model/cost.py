@@ -1,6 +1,6 @@
 """What measured or estimated throughput costs: plain arithmetic on a price per node hour.
 
-Prices age; those of ``prices.csv`` are list prices on the date each line names, for orientation, and every command that
+Prices age; those of ``nodes.csv`` are list prices on the date each line names, for orientation, and every command that
 shows a cost also says where its price comes from. ``--price`` replaces them.
 """
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from raybench.documents.price import Price
 from raybench.errors import UsageError
-from raybench.hardware.tables import parse_table, read_table
+from raybench.hardware.nodes import NODE_TYPES, NodeType
+from raybench.hardware.tables import parse_table
 
 __all__ = ["Cost", "Price", "list_price"]
 
@@ -47,18 +48,24 @@ class Cost:
 
 
 def list_price(node_type: str, table: str | None = None) -> Price | None:
-    """The list price of a cloud's node type, such as ``p5.48xlarge``; None where the table has none.
+    """The list price of a node type, such as ``p5.48xlarge``; None where the table of node types has none for it.
 
-    ``table``: CSV text with the same columns as ``prices.csv``, in its place. Raises UsageError where it has not.
+    ``table``: CSV text with name, usd_per_node_hour, date and source, in its place. Raises UsageError where it has not.
     """
-    key = node_type.strip().lower()
-    rows = read_table("raybench.performance_model", "prices.csv") if table is None else parse_table(table)
-    for row in rows:
+    key = node_type.strip().lower().removeprefix("standard_")
+    if table is None:
+        return next((_listed(node) for node in NODE_TYPES if node.name.lower() == key), None)
+    for row in parse_table(table):
         if (row.get("name") or "").strip().lower() == key:
             return _price(row)
-    if table is not None:
-        raise UsageError(f"the price table has no line '{node_type}' (columns: name,usd_per_node_hour,date,source)")
-    return None
+    raise UsageError(f"the price table has no line '{node_type}' (columns: name,usd_per_node_hour,date,source)")
+
+
+def _listed(node: NodeType) -> Price | None:
+    if node.usd_per_hour is None:
+        return None
+    source = f"list price of {node.name} on {node.priced_on}, {node.price_source}; override with --price"
+    return Price(per_node_hour=node.usd_per_hour, source=source)
 
 
 def _price(row: Mapping[str, str | None]) -> Price:

@@ -1,0 +1,47 @@
+"""The table of node types: shapes and prices, each with a source and a day."""
+
+import re
+
+import pytest
+
+from raybench.hardware.nodes import NODE_TYPES, node_type_named
+from raybench.performance_model.cost import list_price
+
+# Sold by contract only, or of whose price the sources differ: see the head of nodes.csv.
+WITHOUT_PRICE = {
+    "a4-highgpu-8g", "ND40rs_v2", "ND96asr_v4", "ND96isr_MI300X_v5", "BM.GPU4.8", "BM.GPU.H200.8", "BM.GPU.B200.8",
+    "BM.GPU.MI300X.8", "Lambda 1CC H100", "Lambda 1CC B200",
+    "DGX A100", "DGX H100", "DGX H200", "DGX B200", "DGX B300",
+}  # fmt: skip
+
+
+def test_every_node_type_has_a_price_or_is_known_to_have_none() -> None:
+    assert {node.name for node in NODE_TYPES if node.usd_per_hour is None} == WITHOUT_PRICE
+
+
+@pytest.mark.parametrize("node", NODE_TYPES, ids=lambda node: node.name)
+def test_a_price_has_its_day_and_its_source_and_a_node_type_all_of_its_shape(node: object) -> None:
+    row = node_type_named(getattr(node, "name"))  # noqa: B009
+    assert row.gpus > 0
+    assert row.fabric_gb_per_s > 0
+    assert row.network
+    assert row.source
+    if row.usd_per_hour is None:
+        assert (row.priced_on, row.price_source) == ("", "")
+        assert list_price(row.name) is None
+        return
+    assert 0.3 < row.usd_per_hour / row.gpus < 25
+    assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", row.priced_on)
+    assert row.price_source
+    price = list_price(row.name)
+    assert price is not None
+    assert row.priced_on in price.source
+
+
+def test_the_clouds_that_people_ask_for_are_there() -> None:
+    names = {node.name for node in NODE_TYPES}
+    assert {"p5.48xlarge", "a3-megagpu-8g", "ND96isr_H100_v5", "BM.GPU.H100.8", "gd-8xh100ib-i128"} <= names
+    assert len(names) == len(NODE_TYPES)
+    assert (
+        node_type_named("Standard_ND96isr_H100_v5").usd_per_hour == list_price("Standard_ND96isr_H100_v5").per_node_hour
+    )  # type: ignore[union-attr]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from raybench.hardware.nodes import NODE_TYPES, node_type_named
+from raybench.hardware.nodes import NODE_TYPES, NodeType, node_type_named
 from raybench.performance_model.cost import list_price
 
 # Sold by contract only, or of whose price the sources differ: see the head of nodes.csv.
@@ -20,8 +20,8 @@ def test_every_node_type_has_a_price_or_is_known_to_have_none() -> None:
 
 
 @pytest.mark.parametrize("node", NODE_TYPES, ids=lambda node: node.name)
-def test_a_price_has_its_day_and_its_source_and_a_node_type_all_of_its_shape(node: object) -> None:
-    row = node_type_named(getattr(node, "name"))  # noqa: B009
+def test_a_price_has_its_day_and_its_source_and_a_node_type_all_of_its_shape(node: NodeType) -> None:
+    row = node_type_named(node.name)
     assert row.gpus > 0
     assert row.fabric_gb_per_s > 0
     assert row.network
@@ -42,6 +42,6 @@ def test_the_clouds_that_people_ask_for_are_there() -> None:
     names = {node.name for node in NODE_TYPES}
     assert {"p5.48xlarge", "a3-megagpu-8g", "ND96isr_H100_v5", "BM.GPU.H100.8", "gd-8xh100ib-i128"} <= names
     assert len(names) == len(NODE_TYPES)
-    assert (
-        node_type_named("Standard_ND96isr_H100_v5").usd_per_hour == list_price("Standard_ND96isr_H100_v5").per_node_hour
-    )  # type: ignore[union-attr]
+    price = list_price("Standard_ND96isr_H100_v5")
+    assert price is not None
+    assert price.per_node_hour == node_type_named("ND96isr_H100_v5").usd_per_hour

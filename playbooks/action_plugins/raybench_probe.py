@@ -62,9 +62,11 @@ class ActionModule(ActionBase):
             return self._first_contact(variables)
         if arguments["of_inventory"]:
             arguments |= self._of_inventory(arguments, variables)
+        callers = arguments.pop("called_by", ())
         answer = self._answer(self._task.action, {**arguments, "source": _source()}, variables)
         if "packed" not in answer:
             return answer
+        answer["called_by"] = list(callers) if answer.get("listening") else []
         wanted = len(arguments.get("reach_early") or ()) * len(arguments.get("listen_ports") or ())
         reached = sum(one.get("answer") == "connected" for one in answer.get("reached") or () if isinstance(one, dict))
         return {**answer, "to_reach": arguments.get("reach_early") or [], "reached_all": reached >= wanted}
@@ -78,7 +80,8 @@ class ActionModule(ActionBase):
         plan = _port_plan_module()
         hosts, own = [str(name) for name in variables["ansible_play_hosts_all"]], str(variables["inventory_hostname"])
         others = {name: variables["hostvars"][name] for name in plan.hosts_to_try(hosts, own)}
-        found["listen_connections"] = plan.callers_of(hosts, own)
+        found["called_by"] = plan.callers_of(hosts, own)
+        found["listen_connections"] = len(found["called_by"])
         found["reach_early"] = [
             [name, str(other.get("preflight_address", "")), str(other.get("ansible_host", ""))]
             for name, other in others.items()

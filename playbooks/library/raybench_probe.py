@@ -160,6 +160,14 @@ reached_all:
   description: Whether all of them answered at all ports.
   returned: when packed
   type: bool
+listening:
+  description: Whether not all hosts that try these ports had done so when this host answered.
+  returned: when packed
+  type: bool
+called_by:
+  description: Those hosts, while it is listening.
+  returned: when packed
+  type: list
 reached:
   description: What came of trying other hosts' ports.
   returned: always
@@ -225,8 +233,10 @@ def main():
         return
     sys.meta_path.insert(0, Source(json.loads(zlib.decompress(base64.b64decode(arguments["source"])))))
     from module_utils.raybench_probe.answer import answer
+    from module_utils.raybench_probe.ports import answered
 
-    print(json.dumps(answer(arguments)))
+    print(json.dumps(answer(arguments)), flush=True)
+    answered()
 
 
 if __name__ == "__main__":

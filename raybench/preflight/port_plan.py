@@ -10,9 +10,10 @@ def hosts_to_try(hosts: Sequence[str], own: str) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(chosen) if name != own)
 
 
-def callers_of(hosts: Sequence[str], own: str) -> int:
-    """How many hosts choose ``own`` so: all others the first; else the one before, and the one half the list before."""
+def callers_of(hosts: Sequence[str], own: str) -> tuple[str, ...]:
+    """The hosts that choose ``own`` so: all others the first; else the one before, and the one half the list before."""
     if own == hosts[0]:
-        return len(hosts) - 1
+        return tuple(hosts[1:])
     place = hosts.index(own)
-    return len({hosts[place - 1], hosts[place - len(hosts) // 2]} - {own})
+    chosen = (hosts[place - 1], hosts[place - len(hosts) // 2])
+    return tuple(name for name in dict.fromkeys(chosen) if name != own)

@@ -163,6 +163,35 @@ def test_a_listener_ends_when_all_have_called_and_when_the_next_probe_needs_its_
         assert ports.listen([taken], 1, 1)["value"] == {str(taken): "in use"}
 
 
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_listener_stays_for_later_callers_only_where_the_probe_has_given_its_answer(answered: bool) -> None:
+    port = free_port()
+    script = (
+        f"import os, sys\nsys.path.insert(0, {str(_PLAYBOOKS)!r})\n"
+        "from module_utils.raybench_probe import ports\n"
+        f"ports.listen([{port}], 60, 2)\nassert ports.is_listening()\n"
+        f"ports.answered() if {answered} else os._exit(9)\n"  # the connection that asked was cut, say
+    )
+    subprocess.run([sys.executable, "-c", script], check=answered, timeout=30)
+    deadline = time.monotonic() + (1.5 if answered else 20)
+    while time.monotonic() < deadline and (answered or ports.attempt("127.0.0.1", port, 5) != "refused"):
+        time.sleep(0.1)
+    assert ports.attempt("127.0.0.1", port, 5) == ("connected" if answered else "refused")
+    assert ports.attempt("127.0.0.1", port, 5) == ("connected" if answered else "refused")
+
+
+def test_a_probe_knows_whether_all_have_called_its_listener() -> None:
+    port = free_port()
+    ports.listen([port], 60, 1)
+    assert ports.is_listening()
+    assert ports.attempt("127.0.0.1", port, 5) == "connected"
+    deadline = time.monotonic() + 20
+    while ports.is_listening():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert not ports.is_listening()
+
+
 def test_a_probe_whose_asker_is_gone_ends_with_all_that_it_started(tmp_path: Path) -> None:
     program = tmp_path / "ibstat"
     program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")

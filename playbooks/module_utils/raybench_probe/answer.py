@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .gather import gather, own_address
-from .ports import end_listener, reach
+from .ports import end_listener, is_listening, reach
 
 
 def answer(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,4 +23,5 @@ def answer(options: Mapping[str, Any]) -> dict[str, Any]:
     if not options["packed"]:
         return {"changed": False, "facts": facts}
     packed = base64.b64encode(zlib.compress(json.dumps(facts).encode("utf-8"), 6)).decode("ascii")
-    return {"changed": False, "packed": packed, "address": own_address(facts), "reached": facts["reached"]}
+    found = {"packed": packed, "address": own_address(facts), "reached": facts["reached"], "listening": is_listening()}
+    return {"changed": False, **found}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import select
 import signal
@@ -18,12 +19,21 @@ from .process import Reading
 
 _SLACK_SECONDS = 2.0
 _EARLY_SECONDS, _PAUSE_SECONDS = 1.0, 0.1
+_PARENT_SECONDS = 0.5  # between two looks at the probe that it is for, until that has answered
+
+
+class _Own:
+    """The listener that this process has started, and a byte that they share: whether the probe was answered."""
+
+    pid = 0
+    answered: mmap.mmap | None = None
 
 
 def listen(ports: Sequence[int], seconds: float, connections: int = 0) -> Reading:
     """Listen on ports in a process of its own that ends by itself. Says which could be had: {"6379": "listening"}.
 
-    One that an earlier preflight left, since a host did not call it, is asked to end first.
+    It ends with this process where that goes before its answer was taken (``answered``): whoever asked is gone. One
+    that an earlier preflight left, since a host did not call it, is asked to end first.
     """
     sockets: list[socket.socket] = []
     states = {}
@@ -36,11 +46,34 @@ def listen(ports: Sequence[int], seconds: float, connections: int = 0) -> Readin
             continue
         states[str(port)] = "listening"
         sockets.append(listener)
-    if sockets and os.fork() == 0:
-        _hold(sockets, seconds, connections, door)
+    if sockets:
+        _Own.answered = mmap.mmap(-1, 1)
+        parent = os.getpid()
+        _Own.pid = os.fork()
+        if _Own.pid == 0:
+            _hold(sockets, seconds, connections, door, parent)
     for listener in [*sockets, *([door] if door is not None else [])]:
         listener.close()
     return {"status": "ok", "value": states, "seconds": seconds}
+
+
+def is_listening() -> bool:
+    """Whether the listener that this process started is still there: not all have called it by now."""
+    if not _Own.pid:
+        return False
+    try:
+        if os.waitpid(_Own.pid, os.WNOHANG)[0] == 0:
+            return True
+    except ChildProcessError:
+        pass
+    _Own.pid = 0
+    return False
+
+
+def answered() -> None:
+    """The probe's answer was taken: the listener stays for those that begin later, until its time is over."""
+    if _Own.answered is not None:
+        _Own.answered[0] = 1
 
 
 def end_listener() -> bool:
@@ -93,8 +126,10 @@ def listening_socket(port: int) -> socket.socket:
     return listener
 
 
-def _hold(sockets: list[socket.socket], seconds: float, connections: int, door: socket.socket | None) -> NoReturn:
-    """Be the listening process: accept and close, until the time is over or all have called."""
+def _hold(
+    sockets: list[socket.socket], seconds: float, connections: int, door: socket.socket | None, parent: int
+) -> NoReturn:
+    """Be the listening process: accept and close, until the time is over, all have called or nobody asks any more."""
     try:
         os.setsid()
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -103,9 +138,9 @@ def _hold(sockets: list[socket.socket], seconds: float, connections: int, door: 
         signal.alarm(int(seconds) + 1)
         deadline = time.monotonic() + seconds
         missing: dict[socket.socket, float] = {listener: connections or float("inf") for listener in sockets}
-        while missing and time.monotonic() < deadline:
+        while missing and time.monotonic() < deadline and _is_asked(parent):
             waited = [*missing, *([door] if door is not None else [])]
-            for listener in select.select(waited, [], [], max(0.0, deadline - time.monotonic()))[0]:
+            for listener in select.select(waited, [], [], _next_look_seconds(deadline))[0]:
                 if door is not None and listener is door:
                     sockets.append(door.accept()[0])  # learns by its closing, with all the others, that this has ended
                     deadline = 0.0
@@ -117,6 +152,20 @@ def _hold(sockets: list[socket.socket], seconds: float, connections: int, door: 
                     listener.close()
     finally:
         os._exit(0)
+
+
+def _was_answered() -> bool:
+    return _Own.answered is not None and _Own.answered[0] == 1
+
+
+def _is_asked(parent: int) -> bool:
+    """Whether the probe goes on, or has given its answer."""
+    return _was_answered() or os.getppid() == parent
+
+
+def _next_look_seconds(deadline: float) -> float:
+    left = max(0.0, deadline - time.monotonic())
+    return left if _was_answered() else min(left, _PARENT_SECONDS)
 
 
 def reach(

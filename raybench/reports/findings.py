@@ -1,6 +1,7 @@
 """Findings of the run and of the diagnosis of its logs, in words. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from diagnostics.findings import SEVERITY_ORDER, Finding
 from raybench.documents.diagnosis import Diagnosis
@@ -11,18 +12,29 @@ from raybench.reports.text import printable
 
 
 def all_findings(result: RunResult, diagnosis: Diagnosis | None = None) -> tuple[Finding, ...]:
-    """Each finding once, the gravest first; of a run that its user stopped without what the logs say of that end."""
+    """Each finding once, the gravest first, what follows from the end of the run below its cause."""
     return gravest_first(result, diagnosis.findings if diagnosis else ())
 
 
 def gravest_first(result: RunResult, of_logs: Sequence[Finding]) -> tuple[Finding, ...]:
-    """The same with the findings of the logs."""
-    stopped = any(finding.rule == INTERRUPTED for finding in result.findings)
+    """The same with the findings of the logs.
+
+    Once something has broken a run, raybench ends its ranks, and their logs tell of peers that went away: that is at
+    info, and omitted where it was the user who stopped the run.
+    """
+    causes = [finding.rule for finding in result.findings if finding.ended_the_run]
     findings: list[Finding] = []
     for finding in (*result.findings, *of_logs):
-        if finding not in findings and not (stopped and finding.rule in OF_AN_END):
-            findings.append(finding)
+        of_the_end = finding.rule in OF_AN_END and not finding.ended_the_run
+        if finding in findings or (of_the_end and INTERRUPTED in causes):
+            continue
+        findings.append(_following(finding, causes[0]) if causes and of_the_end else finding)
     return ordered(findings)
+
+
+def _following(finding: Finding, cause: str) -> Finding:
+    note = f"A part of the end that {cause} made of the run. "
+    return replace(finding, severity="info", explanation=note + finding.explanation)
 
 
 def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:

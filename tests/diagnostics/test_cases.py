@@ -1,8 +1,8 @@
 """Every case of every rule: ``cases/<rule>/<case>/{input.log,expected.json}``.
 
-``expected.json``: ``fires`` (is the folder's rule among the findings), its ``severity`` and a part of its
-``summary``; ``verdict`` and its ``network``, ``gdr``, ``tcp_fallback``; ``also`` and ``never`` (other rules);
-``cannot_tell``; ``one_critical``; ``top`` (the folder's rule is the first finding); ``provenance`` of the log.
+``expected.json``: ``fires`` (is the folder's rule among the findings), its ``severity``, a part of its ``summary``
+and what is ``unsaid`` in it; ``verdict`` and its ``network``, ``gdr``, ``tcp_fallback``; ``also`` and ``never`` (other
+rules); ``cannot_tell``; ``one_critical``; ``top`` (the folder's rule is the first finding); ``provenance`` of the log.
 """
 
 import json
@@ -29,6 +29,7 @@ def test_case(log: Path) -> None:
     if expected["fires"]:
         assert findings[rule].severity == expected.get("severity", findings[rule].severity)
         assert expected.get("summary", "") in findings[rule].summary
+        assert "unsaid" not in expected or expected["unsaid"] not in findings[rule].summary
         assert findings[rule].evidence, "a finding quotes the lines it rests on"
         assert findings[rule].recommendations
     for key in ("network", "gdr", "tcp_fallback", "verdict"):

@@ -12,6 +12,7 @@ from raybench.documents.run.result import RunResult
 from raybench.documents.run.verdict import Check
 from raybench.documents.study.result import StudyResult
 from raybench.reports.builders.asked import Asked
+from raybench.reports.findings import gravest_first
 from raybench.reports.terminal.report import print_document, run_files
 from raybench.studies.result import result_of
 from tests.found import found
@@ -73,8 +74,22 @@ def test_a_run_that_its_user_stopped_fails_nothing() -> None:
     assert [
         line for line in lines if "7 benchmarks  " in line and "not measured" in line and f"{why}: all_gather," in line
     ]
-    died = found(rule="rank-died", severity="critical", summary=why, victims=[])
-    assert [line for line in shown(replace(stopped, findings=(died,)), 200) if "a peer died" in line]
+
+
+def test_of_a_run_that_something_broke_the_screen_has_the_cause_and_not_what_follows_from_it() -> None:
+    """Once a rank sleeps for ever, raybench ends the others, and their logs tell of a peer that went away."""
+    why = "rank 1 on node-2: asleep in nap (train.py line 12) during all_reduce float32 64K"
+    cause = found(rule="rank-behind", severity="critical", summary=why, victims=[])
+    of_the_end = found(rule="peer-died", severity="critical", summary="A rank's process went away")
+    of_its_own = found(rule="ib-port-down", severity="critical", summary="the port of node-1 is down")
+    cut = sweep(status="partial", reason=why)
+    broken = run_result(cut, status="partial", findings=(cause,), log_findings=(of_the_end, of_its_own))
+    lines = shown(broken, 200)
+    assert not [line for line in lines if "went away" in line]
+    assert [line for line in lines if "the port of node-1 is down" in line]  # of which the end is no reason
+    first, second, last = gravest_first(broken, broken.log_findings)
+    assert (first.rule, second.rule, last.rule, last.severity) == ("rank-behind", "ib-port-down", "peer-died", "info")
+    assert last.explanation.startswith("A part of the end that rank-behind made of the run.")
 
 
 def test_the_verdict_is_first_and_last_and_says_the_same() -> None:

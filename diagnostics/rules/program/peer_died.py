@@ -28,6 +28,7 @@ from diagnostics.rules.rdma.verbs import completion_status, peer_names
 
 _BESIDE_THE_STORE = frozenset({"store-left", "store-tried"})
 _LINES_OF_A_CHECK = 2  # the call that failed, and who called
+_LOOPBACK = compiled(r"\[?(127\.|::1\b|localhost\b)")  # which every machine calls itself: it names nobody
 _MEMORY = r"(?i)oom|memory"
 _ABORTED = ("Aborted", "SIGABRT", "signal 6")
 _REASONS = ("run-error", "watchdog-exception", "store-failed", "ranks-missing")
@@ -48,7 +49,7 @@ def check(facts: JobFacts) -> Outcome:
     events = sorted(killed + lost, key=lambda event: event.origin.sequence)
     if not events:
         return CLEAR
-    peers = peer_names(facts, lost)
+    peers = [name for name in peer_names(facts, lost) if not _LOOPBACK.match(name)]
     bus = any(is_bus_error(event) for event in killed)
     first = signal_of(killed[0]) if killed else None
     return found(

@@ -11,7 +11,7 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.incidents.doing import Seen
 from raybench.execution.incidents.hang import hang
 from raybench.execution.incidents.incident import Incident, step_text
-from raybench.execution.live.stalls import Moved, Stalls
+from raybench.execution.live.stalls import Moved, Stalls, has_pace
 from raybench.execution.live.warning import LiveWarning
 from raybench.execution.node_actors.answers import AnswerError, decode_answer
 from raybench.execution.node_actors.messages import RankActivity, RankPosition
@@ -23,7 +23,6 @@ from raybench.units import format_seconds
 
 _LOOK_SECONDS = 5.0  # a node that takes longer to say what its ranks do is not waited for
 _STOPPED = "its process is stopped (SIGSTOP or a debugger)"
-_PACED = ("timing", "verifying", "measuring overlap", "timing its own work")  # phases that have a pace
 _COMPILING = ("/torch/_inductor/", "/torch/_dynamo/", "/triton/")
 
 
@@ -175,5 +174,5 @@ def _is_told(incident: Incident, seen: Sequence[Seen], plan: Sequence[BenchmarkS
     one = next(one for one in seen if one.rank == incident.rank)
     kind = plan[one.position.benchmark].kind if one.position.benchmark < len(plan) else ""
     compiles = any(part in frame.file for frame in one.activity.stack for part in _COMPILING)
-    paced = one.position.phase in _PACED and kind != "checkpoint"
-    return incident.kind == "rank-behind" and incident.confidence == "certain" and paced and not compiles
+    sleeps = incident.kind == "rank-behind" and incident.confidence == "certain"
+    return sleeps and has_pace(one.position, kind) and not compiles

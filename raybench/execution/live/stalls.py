@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from raybench.benchmarks.events import RankMark
+from raybench.benchmarks.rank.progress import Position
+from raybench.execution.node_actors.messages import RankPosition
 
 STOPPED_SECONDS = 1.5  # two marks: a debugger that attaches stops a process for a moment
 _LEAST_STILL_SECONDS = 1.8
@@ -15,6 +17,9 @@ _PATIENCE = 1.5  # times as long as a step took before, as for the limit: see ha
 _SLACK_SECONDS = 0.5
 _FRESH_SECONDS = 3.0
 _SEEN_SECONDS = 0.5  # between the first mark that shows a rank where it is and the last one: there is a second one
+_TIMED = ("timing", "verifying", "measuring overlap", "timing its own work")
+_MESSAGES = ("collective", "p2p")  # which do nothing but exchange messages: nobody has a reason to sleep
+_OF_MESSAGES = ("preparing buffers", "warming up", "waiting for the others")
 _NO_PACE = ("not started", "joining the process group", "finished")
 _AGAIN = 2.0  # times as long until the next look, where one has shown nobody
 
@@ -123,3 +128,15 @@ class Stalls:
             return False
         self._looked = still
         return True
+
+
+def has_pace(position: Position | RankPosition, kind: str) -> bool:
+    """Whether a rank of a benchmark of that kind has no reason to take longer there than it did before.
+
+    Such as its first batch, what is compiled in the first step, or its storage.
+    """
+    if position.phase in _TIMED:
+        return kind != "checkpoint"
+    if kind in _MESSAGES:
+        return position.phase in _OF_MESSAGES
+    return position.phase == "warming up" and position.iteration > 0

@@ -4,7 +4,7 @@ import pytest
 
 from raybench.benchmarks.events import RankMark
 from raybench.benchmarks.rank.progress import NOBODY, Operation, Position
-from raybench.execution.live.stalls import Moved, Stalls
+from raybench.execution.live.stalls import Moved, Stalls, has_pace
 
 INSIDE = Operation(
     name="all_reduce",
@@ -111,3 +111,23 @@ def test_a_rank_that_ran_between_two_marks_was_not_stopped_all_the_time() -> Non
     for second in range(10):
         stalls.take([mark(0, second, state="T")], float(second))
         assert stalls.stopped(second + 0.9) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "phase", "iteration", "paced"),
+    [
+        ("collective", "timing", 0, True),
+        ("collective", "warming up", 0, True),  # a rank that slept there was not told of at all
+        ("p2p", "preparing buffers", 0, True),
+        ("collective", "joining the process group", 0, False),
+        ("training", "timing", 0, True),
+        ("training", "warming up", 0, False),  # its first batch, what it compiles
+        ("training", "warming up", 1, True),
+        ("training", "preparing buffers", 0, False),
+        ("checkpoint", "timing", 0, False),  # its storage
+        ("one of an installed package", "preparing buffers", 0, False),
+    ],
+)
+def test_who_sleeps_is_told_where_nothing_explains_it(kind: str, phase: str, iteration: int, paced: bool) -> None:
+    position = Position(phase=phase, benchmark=0, point=0, block=0, iteration=iteration)
+    assert has_pace(position, kind) is paced

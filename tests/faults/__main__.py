@@ -11,6 +11,7 @@ import json
 import signal
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -72,7 +73,11 @@ def _numbers(text: str) -> range:
 
 def _played(case: Case, count: int, *, verbose: bool) -> Row:
     begun = time.monotonic()
-    outcome = play(case)
+    try:
+        outcome = play(case)
+    except Exception as error:  # noqa: BLE001 - of the campaign itself: this row is wrong, and the others go on
+        what = " ".join(f"BROKEN: {type(error).__name__}: {error}".split())[:300]
+        outcome = Outcome(planted=True, text=traceback.format_exc(), complaints=(what,))
     wall = time.monotonic() - begun
     said = "; ".join(outcome.complaints) or ("ok" if outcome.planted else _not_planted(outcome))
     what = f"{case.workload:10} +{case.delay_seconds:.2f} s  {case.what:36}"

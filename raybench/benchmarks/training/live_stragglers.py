@@ -4,6 +4,11 @@ The rule of ``straggler`` is asked of the last steps again and again: of few sec
 and of more, which show a fitful one at all. What is said now cannot be taken back, so a rank has to be named by a large
 excess, and again and again for two seconds. Where it is slow since others take its processor, by what its kernel
 says, that is told and not the rank.
+
+Beside busy neighbours all ranks are slow, and one that needs three times as long for its own work takes half as long
+again. The kernel says for how long each was ready to run and had no processor: without that time, healthy ranks of a
+crowd (load 13 on two processors) differed by some 5 %, and one that was stopped for two thirds of the time by a factor
+of three. So a rank is named as well where what is left is twice the others' throughout, and it waits least of all.
 """
 
 from bisect import bisect_left
@@ -22,10 +27,14 @@ from raybench.documents.run.training import Straggler
 from raybench.stats import median
 
 WINDOWS_SECONDS = (2.0, 10.0)
-_LASTING_SECONDS = 2.0  # for which a rank is named before it is told
+_LASTING_SECONDS, _UNHINDERED_SECONDS = 2.0, 0.9  # for which a rank is named before it is told
 _CALM_SECONDS = 4.0  # for which it is not before it is told that it no longer is slow
 _PERIOD_SECONDS = 0.9  # between two judgements: ranks tell their parts each second
 _LEAST_EXCESS = 0.1
+_FEW_STEPS = 6  # in which a rank may be named by its time without a wait for processors
+_THIRDS = 3
+_LEAST_FACTOR = 2.0  # of that time over the others'
+_LEAST_COST = 0.2  # of the others' own time, what it needs more
 _LEAST_CONTENDED = 0.5  # of an excess: for so much of it the rank was ready to run
 _MOST_PARTS = 64  # of a rank, where another tells none
 _LEAST_GROUPS, _MOST_GROUPS = 40, 200  # of steps in a row, which are judged as one: what many ranks tell costs time
@@ -41,12 +50,32 @@ class _Window:
     own: Mapping[int, Sequence[float]]
     wait: Mapping[int, Sequence[float]]
     ready: Mapping[int, float]
+    unhindered: Sequence[Mapping[int, float]]  # by third of the window: own seconds without those in which it was ready
 
     def found(self, least_excess: float) -> list[Straggler]:
         """The ranks that hold up the others by so much."""
         groups = min(max(_MOST_VALUES // len(self.own), _LEAST_GROUPS), _MOST_GROUPS)
         own, wait = ({rank: _grouped(one, groups) for rank, one in each.items()} for each in (self.own, self.wait))
         return [one for one in stragglers(own, wait) if one.excess >= least_excess]
+
+    def slow_unhindered(self) -> Iterator[Straggler]:
+        """A rank that is half as fast as the others where it has a processor, and that they wait for."""
+        if any(len(third) < len(self.own) for third in self.unhindered):
+            return
+        own, wait = ({rank: sum(one) for rank, one in each.items()} for each in (self.own, self.wait))
+        last = min(wait, key=lambda rank: wait[rank])  # the one that the others wait for
+        others = own[last] - _above(own, last)
+        more = sum(_above(third, last) for third in self.unhindered)
+        throughout = all(_is_twice(third, last) for third in self.unhindered)
+        if throughout and more >= _LEAST_COST * others and own[last] >= (1 + _LEAST_EXCESS) * others:
+            yield Straggler(
+                rank=last,
+                excess=own[last] / others - 1,
+                z=None,
+                own_seconds=own[last] / len(self.own[last]),
+                wait_seconds=wait[last] / len(self.own[last]),
+                others_wait_seconds=median([one for rank, one in wait.items() if rank != last]) / len(self.own[last]),
+            )
 
     def is_contended(self, one: Straggler) -> bool:
         """Whether the rank was ready to run, and had no processor, for most of what its own time is longer."""
@@ -94,7 +123,7 @@ class LiveStragglers:
     def _windows(self, end: int) -> list[_Window]:
         """The last steps that all ranks have told, few and more of them; none where these have been judged before."""
         first = max(parts[0].first_step for parts in self._parts.values()) + 1  # when a first step began is unknown
-        if end - first < LEAST_STEPS:
+        if end - first < _FEW_STEPS:
             return []
         launch = {rank: _between(parts, first, end) for rank, parts in self._parts.items()}
         ends = launch[min(launch)].stamps
@@ -104,13 +133,15 @@ class LiveStragglers:
         if not _tell_waiting(launch):
             return []
         own, wait = own_and_wait(launch)
-        counts = [max(len(ends) - bisect_left(ends, ends[-1] - seconds), LEAST_STEPS) for seconds in WINDOWS_SECONDS]
+        within = [len(ends) - bisect_left(ends, ends[-1] - seconds) for seconds in WINDOWS_SECONDS]
+        counts = [max(within[0], _FEW_STEPS), *(max(one, LEAST_STEPS) for one in within)]
         self._forget(end - counts[-1] - 1)
         return [
             _Window(
                 own={rank: values[-count:] for rank, values in own.items()},
                 wait={rank: values[-count:] for rank, values in wait.items()},
                 ready=_ready(self._parts, end - count, end),
+                unhindered=_unhindered(own, self._parts, end - count, end),
             )
             for count in dict.fromkeys(min(one, end - first) for one in counts)
         ]
@@ -122,14 +153,16 @@ class LiveStragglers:
 
     def _judge(self, windows: Sequence[_Window], label: str) -> Iterator[LiveRemark]:
         least = LARGE_EMULATED_EXCESS if self.emulated else _LEAST_EXCESS
-        found: dict[int, tuple[_Window, Straggler]] = {}
+        found: dict[int, tuple[_Window, Straggler, float]] = {}
         for window in windows:
             for one in window.found(least):
-                found.setdefault(one.rank, (window, one))
-        for rank, (window, one) in found.items():
+                found.setdefault(one.rank, (window, one, _LASTING_SECONDS))
+        for one in windows[0].slow_unhindered() if not found else ():
+            found[one.rank] = windows[0], one, _UNHINDERED_SECONDS
+        for rank, (window, one, lasting) in found.items():
             named = self._named.setdefault(rank, _Named(first=self._judged, last=self._judged))
             named.last = self._judged
-            lasts = self._judged - named.first >= _LASTING_SECONDS
+            lasts = self._judged - named.first >= lasting
             if lasts and named.rule is None and (remark := self._remark(window, one, label)):
                 named.rule = remark.rule
                 yield remark
@@ -197,6 +230,24 @@ def _ready(parts: Mapping[int, Sequence[TrainingRecord]], begin: int, end: int) 
         if all(seconds is not None for seconds, _ in known):
             found[rank] = sum((seconds or 0.0) * share for seconds, share in known)
     return found
+
+
+def _unhindered(
+    own: Mapping[int, Sequence[float]], parts: Mapping[int, Sequence[TrainingRecord]], begin: int, end: int
+) -> list[dict[int, float]]:
+    """Own seconds of each rank without those in which it was ready, of those whose kernel says so, by third."""
+    bounds = [begin + (end - begin) * third // _THIRDS for third in range(_THIRDS + 1)]
+    return [
+        {
+            rank: max(sum(own[rank][first - end : after - end or None]) - ready, 0.0)
+            for rank, ready in _ready(parts, first, after).items()
+        }
+        for first, after in pairwise(bounds)
+    ]
+
+
+def _is_twice(seconds: Mapping[int, float], rank: int) -> bool:
+    return seconds[rank] >= _LEAST_FACTOR * (seconds[rank] - _above(seconds, rank)) > 0
 
 
 def _after(part: TrainingRecord) -> int:

@@ -56,6 +56,7 @@ def told(
         for rank in range(4):
             more = excess if number in slower.get(rank, ()) else 0.0
             waited = None if ready is None else ready.get(rank, 0.0) if more or len(ready) > 1 else 0.0
+            waited = None if waited == math.inf else waited
             for remark in training.take(rank, replace(part(number, more, draw), ready_seconds=waited)):
                 yield number, remark
 
@@ -122,6 +123,28 @@ def test_a_rank_whose_processor_others_take_is_not_accused_and_they_are() -> Non
     assert accused[0][1].rule == "straggler", "all of them wait for processors"
     small = list(told(live(), {2: range(4, 10)}, 0.5, ready={2: waited / 4}))
     assert small[0][1].rule == "straggler"
+
+
+CROWD = dict.fromkeys(range(4), PART_STEPS * STEP_SECONDS / 4 * 0.8)  # of its own time each is ready for so long
+
+
+@pytest.mark.parametrize(
+    ("slow", "excess", "ready", "rules"),
+    [
+        (range(4, 16), 0.4, CROWD, ["straggler"]),  # without the crowd it needs three times as long
+        (range(4, 16), 0.4, CROWD | {2: 1.4 * CROWD[0]}, []),  # less than twice: it had a processor less often
+        (range(5, 6), 0.4, CROWD, []),  # it stood still once
+        (range(4, 16), 0.05, CROWD, []),  # which costs the others next to nothing
+        (range(4, 16), 0.4, {0: CROWD[0], 2: CROWD[0]}, []),  # of the others nothing is known
+    ],
+)
+def test_what_a_rank_of_a_crowd_needs_where_it_has_a_processor(
+    slow: range, excess: float, ready: dict[int, float], rules: list[str]
+) -> None:
+    known = {rank: ready.get(rank, math.inf) for rank in range(4)}
+    found = list(told(live(emulated=True), {2: slow}, excess, ready=known))
+    assert [one.rule for _, one in found] == rules
+    assert all(one.rank == 2 and number <= 6 for number, one in found)
 
 
 @pytest.mark.parametrize("steps", [30, 300])

@@ -94,7 +94,7 @@ def _ending(command: Command, begun: float) -> Ended:
     seconds = time.monotonic() - begun
     left = [text[:120] for text in command.left_over().values()]
     left += [name for name in command.left_files() if name != "agent-fault"]
-    document = command.result() if command.run_folders else None
+    document = command.result() if any(command.output.glob("*/result.json")) else None
     return Ended(status=status, seconds=seconds, text=command.out + command.errors, document=document, left=left)
 
 

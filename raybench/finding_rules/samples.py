@@ -148,7 +148,8 @@ Not when: messages are small or wait for a longer way (the least round trips are
 slow, which fills its window: a rank of it that is slow by itself, or processors that others take, are named instead;
 many nodes send to one at the same time, as in a gather; nodes differ in how many paths they use; more than a third of
 the nodes, or several paths, are slow: then it is how the network is built, or another job. RDMA does not pass through
-TCP: its ports have counters of their own.
+TCP: its ports have counters of their own. Two nodes have no other path to compare with: where TCP carries less than 2 %
+of what the rate of their links allows, between two nodes or among more that are all alike, the verdict is unknown.
 
 Source: {_SOURCE}; tcp_info of the Linux kernel (`tcpi_bytes_acked`, `tcpi_busy_time`, `tcpi_rwnd_limited`).
 """,
@@ -160,5 +161,39 @@ Source: {_SOURCE}; tcp_info of the Linux kernel (`tcpi_bytes_acked`, `tcpi_busy_
         "raybench fabric run -i HOSTS",
     ),
 )
+TCP_LOSSES = MeasuredRule(
+    id="tcp-losses-while-measured",
+    title="TCP lost segments while it was measured",
+    severity="warning; critical where they cost bandwidth",
+    text=f"""
+Of the TCP segments that a node sent during a benchmark, 1 % and fifty or more were lost and sent again.
 
-RULES = (PORT_ERRORS, GPU_THROTTLED, GPU_WAITS, MEMORY_GROWS, NODE_SWAPS, PROCESSORS_CONTENDED, SLOW_TCP_PATHS)
+Symptom: retransmitted segments, without those that the peer had already (DSACK), in a part of the benchmark. It is
+critical where TCP carried less than half of what it carried in parts without losses, while it had bulk data on its way;
+and where there are no such parts, where in its busiest second the NIC moved less than a quarter of its link's rate
+(`/sys/class/net/*/speed`). Where neither is known, what the losses cost is not known, and nor is the run's verdict.
+
+Why: an overloaded link, a shaper or policer, a virtual machine's limit, a bad cable, an MTU that does not fit. TCP
+halves its rate at each loss, so that 1 % makes ten times less of a fast link. Of two nodes no path can be compared with
+another: then this is what shows that their link is slow.
+
+Named is the node that all of it was on the way to or from; of one path both ends, since which of them is not known.
+
+Not when: a node or path is slow beside the others: the losses are then its evidence; segments are sent again that the
+peer had, as on machines whose processors are taken; a shaper delays what it holds back, and loses nothing of it.
+
+Source: {_SOURCE}; RFC 4022 for tcpRetransSegs; Mathis et al. (1997), as `tcp-retransmissions`.
+""",
+    recommended=advice(
+        "find-loss",
+        "Look at the links of {node}: rate, queues and their drops, errors, MTU, limits of the instance.",
+        "ethtool DEVICE | grep -i speed",
+        "tc -s qdisc show; nft list ruleset",
+        "ss -tin state established | grep -B1 retrans",
+    ),
+)
+
+RULES = (
+    *(PORT_ERRORS, GPU_THROTTLED, GPU_WAITS, MEMORY_GROWS, NODE_SWAPS, PROCESSORS_CONTENDED),
+    *(SLOW_TCP_PATHS, TCP_LOSSES),
+)

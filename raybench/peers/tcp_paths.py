@@ -26,6 +26,7 @@ _CLOCK_SECONDS = 0.004  # the kernel counts in ticks, 250 or more a second
 _SHORT_ROUND_TRIP = 1e-4  # below which a round trip is the work of the two machines
 _COMPARABLE = 0.25  # of what a path carries typically: one that carries less is not in the same use
 _MOST_NAMED = 3  # one in so many, at most, or it is how the network is built
+_LEAST_NODES = 3  # of two, both paths may be slow
 _NODES_FOR_PATHS = 4  # one path, and one more for so many nodes
 
 # Of a node that these name, its processes are slow, and its links need not be.
@@ -132,6 +133,11 @@ def judge_paths(paths: Iterable[CarriedPath], nodes: Sequence[str], limit: float
     slow, healthy = _parted(used, limit)
     if any(one.seconds < LEAST_SECONDS for one in slow):
         return PathJudgement(why="paths differ, and had too little on their way to be compared")
+    if not slow and len(nodes) < _LEAST_NODES:
+        rate = sum(one.carried_bytes for one in used) / max(sum(one.seconds for one in used), _CLOCK_SECONDS)
+        return PathJudgement(
+            why=f"two nodes have no others to compare their paths with (TCP carries {rate / 1e9:.2g} GB/s)"
+        )
     return _explained(slow, healthy, nodes) if slow else PathJudgement()
 
 

@@ -16,6 +16,7 @@ from raybench.timeline.rules import (
     node_swaps,
     port_errors,
     processors_contended,
+    tcp_losses,
     tcp_paths,
 )
 from raybench.timeline.rules.base import Answer, not_joined
@@ -29,6 +30,7 @@ RULES: Mapping[str, Callable[[Timeline], Answer]] = {
     known.NODE_SWAPS.id: node_swaps.judge,
     known.PROCESSORS_CONTENDED.id: processors_contended.judge,
     known.SLOW_TCP_PATHS.id: tcp_paths.judge,
+    known.TCP_LOSSES.id: tcp_losses.judge,
 }
 
 # The live rule that says the same of a device, and knows nothing of what was measured then: it is said once.
@@ -37,8 +39,10 @@ _SAID_LIVE: Mapping[str, str] = {
     known.GPU_THROTTLED.id: "gpu-throttled",
     known.NODE_SWAPS.id: "node-swaps",
     known.PROCESSORS_CONTENDED.id: "cpu-contention",
+    known.TCP_LOSSES.id: "tcp-retransmissions",
 }
-_BY_POINT = frozenset(_SAID_LIVE)  # the rules that say in which point it was
+_BY_POINT = frozenset(_SAID_LIVE) - {known.TCP_LOSSES.id}  # the rules that say in which point it was
+_CHECKS = frozenset({tcp_losses.CHECK, tcp_paths.CHECK})
 _OF_A_DEVICE = frozenset({known.PORT_ERRORS.id, known.GPU_THROTTLED.id})
 
 
@@ -53,7 +57,9 @@ def with_samples(result: RunResult, samples: NodeSamples) -> RunResult:
     unjudged = tuple(UnjudgedRule(rule=rule, why=why) for rule, why in reasons.items() if why)
     found = [finding for answer in answers.values() for finding in answer.findings]
     before = (one for one in result.findings if one.rule not in RULES and not any(_says(new, one) for new in found))
-    joined = replace(result, findings=(*before, *found))
+    checks = [one for one in result.checks if one.name not in _CHECKS]
+    checks += [check for answer in answers.values() for check in answer.checks]
+    joined = replace(result, findings=(*before, *found), checks=tuple(checks))
     return replace(
         joined,
         findings=with_losses_explained(joined, samples.nodes),
@@ -63,5 +69,6 @@ def with_samples(result: RunResult, samples: NodeSamples) -> RunResult:
 
 def _says(joined: Finding, live: Finding) -> bool:
     """Whether a finding says what a live one says: of a machine, or of a device that both begin with."""
-    same = _SAID_LIVE.get(joined.rule) == live.rule and joined.hosts == live.hosts
+    of_path = joined.rule == known.TCP_LOSSES.id and live.hosts and set(live.hosts) <= set(joined.hosts)
+    same = _SAID_LIVE.get(joined.rule) == live.rule and (of_path or joined.hosts == live.hosts)
     return same and (joined.rule not in _OF_A_DEVICE or live.summary.startswith(joined.summary.split(": ")[0] + ":"))

@@ -6,9 +6,10 @@ from dataclasses import replace
 from diagnostics.findings import Evidence, Finding
 from raybench.documents.run.node_samples import FILE, SampledNode
 from raybench.documents.run.result import RunResult
+from raybench.finding_rules.samples import TCP_LOSSES
 
 LEAST_SHARE = 0.9  # of what a node lost, that was on the way to the slow node
-_LIVE_RULE = "tcp-retransmissions"
+_OF_LOSSES = frozenset({"tcp-retransmissions", TCP_LOSSES.id})
 _SLOW_NODE = frozenset({"slow-node", "slow-tcp-paths"})
 _METRIC = "lost_segments"
 
@@ -22,7 +23,7 @@ def with_losses_explained(result: RunResult, sampled: Sequence[SampledNode]) -> 
     kept: list[Finding] = []
     of_node: dict[str, list[Evidence]] = {}
     for one in result.findings:
-        cause = _cause(one, slow, to_node) if one.rule == _LIVE_RULE else None
+        cause = _cause(one, slow, to_node) if one.rule in _OF_LOSSES else None
         if cause is None:
             kept.append(one)
         else:

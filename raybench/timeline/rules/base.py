@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from diagnostics.findings import Evidence, Finding
 from raybench.documents.run.node_samples import FILE, SampledNode
+from raybench.documents.run.verdict import Check
 from raybench.timeline.spans import Span, Timeline
 from raybench.units import format_seconds
 
@@ -15,10 +16,11 @@ _UNBOUNDED_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Findings; ``why``: what keeps the rule from telling, at least of some nodes."""
+    """Findings; ``why``: what keeps the rule from telling, at least of some nodes; ``checks``: what it leaves open."""
 
     findings: tuple[Finding, ...] = ()
     why: str = ""
+    checks: tuple[Check, ...] = ()
 
 
 def lacking(timeline: Timeline, nodes: Sequence[SampledNode], what: str) -> str:

@@ -8,14 +8,26 @@ from itertools import pairwise
 from diagnostics.agent.series import split_name
 from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import SampledNode
+from raybench.documents.run.verdict import Check
 from raybench.finding_rules.samples import SLOW_TCP_PATHS
-from raybench.peers.tcp_paths import SLOW_PROCESSES, CarriedPath, Ends, PathJudgement, SlowPaths, judge_paths
+from raybench.peers.tcp_paths import (
+    LEAST_SECONDS,
+    SLOW_PROCESSES,
+    CarriedPath,
+    Ends,
+    PathJudgement,
+    SlowPaths,
+    judge_paths,
+)
+from raybench.timeline.link_rate import LinkRate, link_rate
 from raybench.timeline.measures import Track, track_of
 from raybench.timeline.rules import processors_contended
 from raybench.timeline.rules.base import NO_TIMES, Answer, is_joined_over, lacking, measured, sampled
 from raybench.timeline.spans import Span, Timeline
 
 CARRIED, CARRYING, ROUND_TRIP = "carried_bytes", "carrying_seconds", "least_round_trip_microseconds"
+CHECK = "tcp paths"
+LEAST_OF_LINK = 0.02  # this project's: processors limit TCP to a part of a fast link, not to so little of it
 MOST_PARTS = 5
 LEAST_READINGS = 3  # of a part
 
@@ -56,7 +68,36 @@ def judge(timeline: Timeline) -> Answer:
     told = [one for one in found.values() if not busy.intersection(one[0].nodes)]
     whys += [f"{', '.join(sorted(busy))} slow for another reason"] if len(told) < len(found) else []
     why = "; ".join(dict.fromkeys(whys)) if not told else ""
-    return Answer(findings=tuple(_finding(timeline, slow, spans, paths) for slow, spans in told), why=why)
+    return Answer(
+        findings=tuple(_finding(timeline, slow, spans, paths) for slow, spans in told),
+        why=why,
+        checks=() if found else tuple(_beside_links(timeline, paths)),
+    )
+
+
+def _beside_links(timeline: Timeline, paths: Sequence[_Path]) -> Iterator[Check]:
+    """What is open where no path carries more than a trifle of what the links may: then all may be slow alike."""
+    best: dict[str, tuple[float, float, LinkRate]] = {}
+    for spans in _benchmarks(timeline):
+        begin, end = min(span.begin for span in spans), max(span.end for span in spans)
+        for node in timeline.samples.nodes:
+            own = [path for path in paths if path.node is node]
+            carried, seconds = (
+                sum(_grown(track, begin, end) for track in tracks)
+                for tracks in ([path.carried for path in own], [path.carrying for path in own])
+            )
+            link = link_rate(node, begin, end) if is_joined_over(node, end - begin) else None
+            if link is None or seconds < LEAST_SECONDS or not carried:
+                continue
+            rate = max(carried / seconds / 1e9, link.most_gb_per_second)
+            known = rate / link.gb_per_second, rate, link
+            best[node.name] = max(best.get(node.name, known), known, key=lambda one: one[0])
+    if len(best) < 2 or any(share >= LEAST_OF_LINK for share, _, _ in best.values()):
+        return
+    share, rate, link = max(best.values(), key=lambda one: one[0])
+    text = f"TCP carries {rate:.2g} GB/s at most while it has bulk data on its way, {share:.1%} of {link.text}, and no "
+    text += "path carries more to compare with: whether that is the network is not known"
+    yield Check(name=CHECK, outcome="not judged", text=text, undecided=True)
 
 
 def _with_slow_processes(timeline: Timeline) -> frozenset[str]:

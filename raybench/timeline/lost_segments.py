@@ -41,8 +41,9 @@ def _is_slow_node(finding: Finding) -> bool:
 def _cause(lost: Finding, slow: Sequence[str], to_node: Mapping[str, Mapping[str, float]]) -> str | None:
     """The slow node that the segments were lost on the way to or from; None where they need not be."""
     host = next(iter(lost.hosts), "")
-    if host in slow:
-        return host
+    accused = next((one for one in lost.hosts if one in slow), None)
+    if accused is not None:
+        return accused  # of a path both ends are named
     lost_to = to_node.get(host, {})
     return next((node for node in slow if lost_to.get(node, 0) >= LEAST_SHARE * sum(lost_to.values()) > 0), None)
 

@@ -119,9 +119,11 @@ def test_the_node_that_all_of_it_was_on_the_way_to_or_from_is_named() -> None:
 
 def test_losses_on_the_way_to_a_slow_node_are_its_evidence() -> None:
     slow = found(rule="slow-node", severity="critical", summary="node-2 is slow", hosts=["node-2"])
-    joined = with_samples(run(3, slow), samples_of(node(1, {2: 30}), node(3, {2: 30})))
-    assert [one.rule for one in joined.findings] == ["slow-node"]
-    assert any("were lost and sent again" in line.text for line in joined.findings[0].evidence)
+    to_it, from_it = (node(1, {2: 30}), node(3, {2: 30})), (node(2, {1: 30}),)
+    for lossy in (to_it, from_it):
+        joined = with_samples(run(3, slow), samples_of(*lossy))
+        assert [one.rule for one in joined.findings] == ["slow-node"]
+        assert any("were lost and sent again" in line.text for line in joined.findings[0].evidence)
 
 
 @pytest.mark.parametrize(

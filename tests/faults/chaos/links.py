@@ -77,7 +77,8 @@ class LinkFault:
 _LOST = ("node-lost",)
 _HEAD_LOST = ("cluster-lost",)
 _FINE = (0, 1)
-_OF_BOTH_ENDS = {"tcp-retransmissions"}  # counted where packets are sent from, whichever link loses them
+# Counted where packets are sent from, whichever link loses them; of one path both ends are named.
+_OF_BOTH_ENDS = {"tcp-retransmissions", "tcp-losses-while-measured"}
 
 
 def _halves(scene: Scene) -> tuple[list[Node], list[Node]]:

@@ -118,10 +118,11 @@ class Launch:
             self._agents.attend(
                 joined=len(self._ready) == self.plan.world_size, measured=self._measured, pids=self._pids
             )
-        self._stalls.end(self.incidents)
+        self._stalls.end_look()
         if self.incidents:
             self.watcher.troubled()
             self._investigate()
+        self._stalls.end(self.incidents)  # who is at fault is known by now, and said once
         _, silent = self.actors.ask(ANSWER_SECONDS, "stop")
         for index, why in silent.items():
             # one that answered may take its time to end its ranks

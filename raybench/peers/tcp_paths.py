@@ -116,10 +116,11 @@ class SlowPaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathJudgement:
-    """What is slow, and why nothing could be told where that is so."""
+    """What is slow, and why nothing could be told where that is so. ``undecided``: some are, and nobody is named."""
 
     slow: tuple[SlowPaths, ...] = ()
     why: str = ""
+    undecided: bool = False
 
 
 def judge_paths(paths: Iterable[CarriedPath], nodes: Sequence[str], limit: float = LIMIT) -> PathJudgement:
@@ -186,12 +187,14 @@ def _explained(slow: Sequence[CarriedPath], healthy: Sequence[CarriedPath], node
             found.append(_described((node,), own, healthy, direction))
         left = [one for one in left if not any(one.ends[place] in named for place in places)]
     if len(found) > max(1, len(nodes) // _MOST_NAMED):
-        return PathJudgement(why=f"{len(found)} of {len(nodes)} nodes differ from the rest: none is named")
+        why = f"{len(found)} of {len(nodes)} nodes differ from the rest: none is named"
+        return PathJudgement(why=why, undecided=True)
     pairs: dict[frozenset[str], list[CarriedPath]] = {}
     for one in left:
         pairs.setdefault(frozenset(one.ends), []).append(one)
     if len(pairs) > max(1, len(nodes) // _NODES_FOR_PATHS):
-        return PathJudgement(slow=tuple(found), why=f"{len(pairs)} pairs of nodes are slow, and no node explains them")
+        why = f"{len(pairs)} pairs of nodes are slow, and no node explains them"
+        return PathJudgement(slow=tuple(found), why=why, undecided=True)
     paths = (_described(own[0].ends, own, healthy, "") for own in pairs.values())
     return PathJudgement(slow=(*found, *paths))
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 from diagnostics.findings import Evidence, Finding
 from raybench.documents.run.node_samples import FILE, SampledNode
 from raybench.documents.run.result import RunResult
-from raybench.finding_rules.samples import TCP_LOSSES
 
 LEAST_SHARE = 0.9  # of what a node lost, that was on the way to the slow node
-_OF_LOSSES = frozenset({"tcp-retransmissions", TCP_LOSSES.id})
+_OF_LOSSES = frozenset({"tcp-retransmissions", "tcp-losses-while-measured"})
 _SLOW_NODE = frozenset({"slow-node", "slow-tcp-paths"})
 _METRIC = "lost_segments"
 

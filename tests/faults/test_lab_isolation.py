@@ -23,7 +23,7 @@ def test_a_shaped_node_is_confirmed_and_the_run_goes_on_without_it(ray_lab: Lab)
     ray_lab.shape(ray_lab.nodes[2], SLOW)
     try:
         with lab_run(ray_lab, *SHORT, "--continue-without", "--nodes", "4") as run:
-            assert run.finish(120) == 1, run.errors
+            assert run.finish(240) == 1, run.errors
     finally:
         ray_lab.shape(ray_lab.nodes[2], None)
     first, second = results(run)
@@ -47,7 +47,7 @@ def test_a_shaped_node_of_a_run_of_collectives_alone_is_confirmed_and_dropped(ra
     ray_lab.shape(ray_lab.nodes[1], "20mbit")
     try:
         with lab_run(ray_lab, *COLLECTIVES, "--p2p-size", "256K", "--continue-without", "--nodes", "4") as run:
-            assert run.finish(170) == 1, run.errors
+            assert run.finish(240) == 1, run.errors
     finally:
         ray_lab.shape(ray_lab.nodes[1], None)
     first, second = results(run)
@@ -67,7 +67,7 @@ def test_a_shaped_path_between_two_nodes_is_told_and_neither_is_dropped(ray_lab:
         ray_lab.shape_way(here, there, SLOW)
     try:
         with lab_run(ray_lab, *SHORT, "--continue-without", "--nodes", "4") as run:
-            assert run.finish(120) == 1, run.errors
+            assert run.finish(240) == 1, run.errors
     finally:
         for here in (one, other):
             ray_lab.shape(here, None)

@@ -347,6 +347,21 @@ def test_a_node_whose_tcp_paths_are_slow_is_named_with_both_figures() -> None:
     ]
 
 
+@pytest.mark.parametrize(("waiting", "verdict"), [(0.1, "unknown"), (0.5, "ok")])
+def test_slow_paths_that_nobody_explains_are_not_fine_unless_processors_are_taken(waiting: float, verdict: str) -> None:
+    nodes = [carrying(number, [1, 3]) for number in range(1, 5)]
+    nodes[1] = carrying(2, [])
+    crowd = sampled("node-4", {**dict_of(nodes[3]), "pressure/cpu/some_seconds": counter(lambda _: waiting)})
+    joined = with_samples(ring_run(), samples_of(*nodes[:3], crowd))
+    assert [one for one in joined.findings if one.rule == rules.SLOW_TCP_PATHS.id] == []
+    assert joined.conclusion.verdict == verdict, joined.conclusion.reason
+    assert ("far less on some paths" in joined.conclusion.reason) is (verdict == "unknown")
+
+
+def dict_of(node: SampledNode) -> dict[str, list[float | None]]:
+    return {name: node.values(name) for name in node.series}
+
+
 def contended_on(*hosts: str) -> Finding:
     """What the agents of these nodes said live."""
     one = rules.PROCESSORS_CONTENDED.finding(

@@ -63,14 +63,14 @@ class StallWatch:
             self._asked = now
             self._look = {one.actor.answer.remote("activities"): one for one in self.actors.handles}
 
-    def end(self, incidents: Sequence[Incident]) -> None:
-        """The launch is over, or broken: what still stands still is kept where nothing else says it.
-
-        A look that goes on is waited for, since the next question comes after it.
-        """
+    def end_look(self) -> None:
+        """The launch is over, or broken: a look that goes on is waited for, since the next question comes after it."""
         if self._look:
             self.actors.calls.wait(list(self._look), len(self._look), _LOOK_SECONDS)
             self._look = {}
+
+    def end(self, incidents: Sequence[Incident]) -> None:
+        """What still stands still is kept where nothing else says it: ``incidents``, with who was found at fault."""
         blamed = {one.rank for one in incidents} | {rank for one in incidents for rank, _ in one.others}
         for rank, (finding, _) in self._open.items():
             if rank not in blamed:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from diagnostics.agent.series import split_name
+from diagnostics.agent.series import CPU_WAITING, split_name
 from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import SampledNode
 from raybench.documents.run.verdict import Check
@@ -20,7 +20,7 @@ from raybench.peers.tcp_paths import (
     judge_paths,
 )
 from raybench.timeline.link_rate import LinkRate, link_rate
-from raybench.timeline.measures import Track, track_of
+from raybench.timeline.measures import Track, between, rates, track_of
 from raybench.timeline.rules import processors_contended
 from raybench.timeline.rules.base import NO_TIMES, Answer, is_joined_over, lacking, measured, sampled
 from raybench.timeline.spans import Span, Timeline
@@ -28,6 +28,7 @@ from raybench.timeline.spans import Span, Timeline
 CARRIED, CARRYING, ROUND_TRIP = "carried_bytes", "carrying_seconds", "least_round_trip_microseconds"
 CHECK = "tcp paths"
 LEAST_OF_LINK = 0.02  # this project's: processors limit TCP to a part of a fast link, not to so little of it
+MOST_WAITING = 0.25  # of the time, some task for a processor: then TCP need not be what is slow
 MOST_PARTS = 5
 LEAST_READINGS = 3  # of a part
 
@@ -57,9 +58,11 @@ def judge(timeline: Timeline) -> Answer:
     names = [node.name for node in cluster.nodes]
     found: dict[tuple[str, ...], tuple[SlowPaths, Sequence[Span]]] = {}
     whys: list[str] = []
+    undecided: list[str] = []
     for spans in _benchmarks(timeline):
         judgement = _judged(spans, paths, names)
         whys += [judgement.why] if judgement.why else []
+        undecided += [judgement.why] if judgement.undecided and not _is_crowded(timeline, spans) else []
         for one in judgement.slow:
             before = found.get(one.nodes)
             if before is None or one.share < before[0].share:
@@ -71,8 +74,19 @@ def judge(timeline: Timeline) -> Answer:
     return Answer(
         findings=tuple(_finding(timeline, slow, spans, paths) for slow, spans in told),
         why=why,
-        checks=() if found else tuple(_beside_links(timeline, paths)),
+        checks=() if found else _open(undecided) or tuple(_beside_links(timeline, paths)),
     )
+
+
+def _open(undecided: Sequence[str]) -> tuple[Check, ...]:
+    """That some paths are slow, and it is not known because of whom."""
+    text = f"TCP carries far less on some paths than on others: {'; '.join(dict.fromkeys(undecided))}"
+    return (Check(name=CHECK, outcome="not judged", text=text, undecided=True),) if undecided else ()
+
+
+def _is_crowded(timeline: Timeline, spans: Sequence[Span]) -> bool:
+    begin, end = min(span.begin for span in spans), max(span.end for span in spans)
+    return any(_waits(node, begin, end) for node in timeline.samples.nodes)
 
 
 def _beside_links(timeline: Timeline, paths: Sequence[_Path]) -> Iterator[Check]:
@@ -89,6 +103,8 @@ def _beside_links(timeline: Timeline, paths: Sequence[_Path]) -> Iterator[Check]
             link = link_rate(node, begin, end) if is_joined_over(node, end - begin) else None
             if link is None or seconds < LEAST_SECONDS or not carried:
                 continue
+            if _waits(node, begin, end):
+                return  # it may be the processors as well
             rate = max(carried / seconds / 1e9, link.most_gb_per_second)
             known = rate / link.gb_per_second, rate, link
             best[node.name] = max(best.get(node.name, known), known, key=lambda one: one[0])
@@ -98,6 +114,12 @@ def _beside_links(timeline: Timeline, paths: Sequence[_Path]) -> Iterator[Check]
     text = f"TCP carries {rate:.2g} GB/s at most while it has bulk data on its way, {share:.1%} of {link.text}, and no "
     text += "path carries more to compare with: whether that is the network is not known"
     yield Check(name=CHECK, outcome="not judged", text=text, undecided=True)
+
+
+def _waits(node: SampledNode, begin: float, end: float) -> bool:
+    """Whether tasks of a node waited for a processor, by its kernel, where that says so."""
+    waiting = between(node, rates(node, CPU_WAITING), begin, end) if CPU_WAITING in node.series else []
+    return bool(waiting) and sum(waiting) / len(waiting) >= MOST_WAITING
 
 
 def _with_slow_processes(timeline: Timeline) -> frozenset[str]:

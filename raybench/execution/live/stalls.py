@@ -137,6 +137,6 @@ def has_pace(position: Position | RankPosition, kind: str) -> bool:
     """
     if position.phase in _TIMED:
         return kind != "checkpoint"
-    if kind in _MESSAGES:
-        return position.phase in _OF_MESSAGES
+    if kind in _MESSAGES:  # once it has measured a point: before, a device and a communicator are set up
+        return position.phase in _OF_MESSAGES and position.benchmark + position.point > 0
     return position.phase == "warming up" and position.iteration > 0

@@ -114,20 +114,23 @@ def test_a_rank_that_ran_between_two_marks_was_not_stopped_all_the_time() -> Non
 
 
 @pytest.mark.parametrize(
-    ("kind", "phase", "iteration", "paced"),
+    ("kind", "phase", "point", "iteration", "paced"),
     [
-        ("collective", "timing", 0, True),
-        ("collective", "warming up", 0, True),  # a rank that slept there was not told of at all
-        ("p2p", "preparing buffers", 0, True),
-        ("collective", "joining the process group", 0, False),
-        ("training", "timing", 0, True),
-        ("training", "warming up", 0, False),  # its first batch, what it compiles
-        ("training", "warming up", 1, True),
-        ("training", "preparing buffers", 0, False),
-        ("checkpoint", "timing", 0, False),  # its storage
-        ("one of an installed package", "preparing buffers", 0, False),
+        ("collective", "timing", 0, 0, True),
+        ("collective", "warming up", 3, 0, True),  # a rank that slept there was not told of at all
+        ("collective", "warming up", 0, 0, False),  # the first use of its device and communicator
+        ("p2p", "preparing buffers", 1, 0, True),
+        ("collective", "joining the process group", 1, 0, False),
+        ("training", "timing", 0, 0, True),
+        ("training", "warming up", 0, 0, False),  # its first batch, what it compiles
+        ("training", "warming up", 0, 1, True),
+        ("training", "preparing buffers", 0, 0, False),
+        ("checkpoint", "timing", 0, 0, False),  # its storage
+        ("one of an installed package", "preparing buffers", 0, 0, False),
     ],
 )
-def test_who_sleeps_is_told_where_nothing_explains_it(kind: str, phase: str, iteration: int, paced: bool) -> None:
-    position = Position(phase=phase, benchmark=0, point=0, block=0, iteration=iteration)
+def test_who_sleeps_is_told_where_nothing_explains_it(
+    kind: str, phase: str, point: int, iteration: int, paced: bool
+) -> None:
+    position = Position(phase=phase, benchmark=0, point=point, block=0, iteration=iteration)
     assert has_pace(position, kind) is paced

@@ -5,6 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+# what launchers, containers and system logs put in front of a program's line, where a time stamp is taken off already
+CARRIED = (
+    r"^(?:\s{0,12}\d{1,7}: |\[\d{1,9},\d{1,7}\]<std(?:out|err)>:|\[[\w\-]{1,40}\]:|\([^()]{1,200}\) |std(?:out|err) F |"
+    r"(?:<\d{1,3}>)?[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,100} \S{1,100}: |[\w.\-]{1,100}: |"
+    r"\[pod/[^\]\s]{1,200}\] (?:\d{4}-\S{1,40} )?|- (?:[\w.\-]{1,100} - ){1,3})?"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:

@@ -9,14 +9,7 @@
 collective and rank. ``json_objects`` puts each of them on a line.
 """
 
-from diagnostics.parsers.base import Pattern
-
-# what launchers, containers and system logs put in front of a program's line, where a time stamp is taken off already
-_START = (
-    r"^(?:\s{0,12}\d{1,7}: |\[\d{1,9},\d{1,7}\]<std(?:out|err)>:|\[[\w\-]{1,40}\]:|\([^()]{1,200}\) |std(?:out|err) F |"
-    r"(?:<\d{1,3}>)?[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,100} \S{1,100}: |[\w.\-]{1,100}: |"
-    r"\[pod/[^\]\s]{1,200}\] (?:\d{4}-\S{1,40} )?)?"
-)
+from diagnostics.parsers.base import CARRIED, Pattern
 
 _RANK = (
     r'"rank": ?(?P<rank>\d{1,9}), ?"host": ?"(?P<node>[^"]{0,255})", ?"pid": ?(?P<process>\d{1,10}), ?'
@@ -28,14 +21,14 @@ PATTERNS = (
     Pattern(
         kind="ras-state",
         literal="#",
-        expression=_START + r"\s*#\d+-\d+ \((?P<comm>[0-9a-f]{16})\) (?P<state>MISMATCH|INCOMPLETE|ERROR)\s*$",
+        expression=CARRIED + r"\s*#\d+-\d+ \((?P<comm>[0-9a-f]{16})\) (?P<state>MISMATCH|INCOMPLETE|ERROR)\s*$",
         samples=("#0-0 (5c5ff4ac0d7f5b43) MISMATCH", "#1-0 (00e5d6a0cb15cd3b) INCOMPLETE"),
     ),
     Pattern(
         kind="ras-rank",
         literal=" managed by process ",
         expression=(
-            _START + r"\s*Rank (?P<rank>\d{1,9}) (?:has launched up to operation (?P<operation>\d{1,18})|"
+            CARRIED + r"\s*Rank (?P<rank>\d{1,9}) (?:has launched up to operation (?P<operation>\d{1,18})|"
             r"(?P<none>has not launched any operations)|has status (?P<status>[A-Z]+)|"
             rf"reported (?P<error>.{{1,200}}?))? ?-- {_WHERE}"
         ),
@@ -51,7 +44,7 @@ PATTERNS = (
         kind="ras-process",
         literal=" managing GPU",
         expression=(
-            _START + r"\s*Process (?P<process>\d{1,10}) on node (?P<node>\S{1,255}) managing GPUs? (?P<gpu>\S{1,80})"
+            CARRIED + r"\s*Process (?P<process>\d{1,10}) on node (?P<node>\S{1,255}) managing GPUs? (?P<gpu>\S{1,80})"
         ),
         samples=("  Process 3487984 on node 172.16.64.213 managing GPU 5",),
     ),
@@ -59,7 +52,7 @@ PATTERNS = (
         kind="ras-dead",
         literal="considered dead",
         expression=(
-            _START
+            CARRIED
             + r"\s*(?P<count>\d{1,9}) job process(?:es are| is) considered dead \(unreachable via the RAS network\)"
         ),
         samples=("  1 job process is considered dead (unreachable via the RAS network)",),
@@ -67,7 +60,7 @@ PATTERNS = (
     Pattern(
         kind="ras-missing",
         literal="Missing communicator data",
-        expression=_START + r"\s*Missing communicator data from (?P<count>\d{1,9}) (?:job process(?:es)?|ranks?)\s*$",
+        expression=CARRIED + r"\s*Missing communicator data from (?P<count>\d{1,9}) (?:job process(?:es)?|ranks?)\s*$",
         samples=("  Missing communicator data from 1 job process", "  Missing communicator data from 2 ranks"),
     ),
     Pattern(

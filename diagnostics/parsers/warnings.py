@@ -13,22 +13,22 @@ from diagnostics.parsers.base import Pattern
 _TABLE = r"""
 [library-too-old]
 + NCCL library* is too old. * compiled with NCCL version
-NCCL library is not backwards compatible. * compiled with NCCL version
-application was compiled with too old version of NCCL
++ NCCL library is not backwards compatible. * compiled with NCCL version
++ application was compiled with too old version of NCCL
 [driver-too-old]
 installed CUDA driver is older than the minimum version
 + NCCL does not support this CUDA version for CUDA graph feature
 + NCCL cannot be captured in a graph if either it wasn't built
-CUMEM not supported prior to CUDA
-CUMEM Host is not supported prior to CUDA
++ CUMEM not supported prior to CUDA
++ CUMEM Host is not supported prior to CUDA
 requires CUDA driver * or later (found
-Unable to create thread context due to old driver
++ Unable to create thread context due to old driver
 [cuda-refused]
 + Failed to create CUDA context on device *
 + Failed to set CUDA device *
 + Failed to set CUDA context on device *
-* exceeds device/fn maxSharedMem
-hostStreamPlanCallback() failed : *
++ * exceeds device/fn maxSharedMem
++ hostStreamPlanCallback() failed : *
 Failure in host setup : *
 [host-memory]
 + Failed to malloc * bytes
@@ -40,7 +40,7 @@ NCCL allocation failed
 comm allocation failed
 failed to allocate * byte host buffer
 Allocation failed at *:
-Bootstrap thread : failed to allocate memory
++ Bootstrap thread : failed to allocate memory
 MemManager: Failed to allocate
 NET/Socket : unable to allocate subtasks
 Failed to allocate failure queue node
@@ -50,32 +50,32 @@ Thread creation failed: *
 + Call to pthread_create failed*: *
 [gin-unavailable]
 + No GIN-capable devices found
-No RMA-capable devices found
++ No RMA-capable devices found
 GIN not supported.
 RMA not supported.
 GIN is disabled.
-Unable to use GIN: *
-GIN-capable device type mismatch
++ Unable to use GIN: *
++ GIN-capable device type mismatch
 + GIN plugin * does not support
 + GIN plugin does not support
-signals are required, but the GIN plugin does not support
++ signals are required, but the GIN plugin does not support
 + GIN plugin * returned invalid context
-User requested GIN but not all ranks in the communicator support GIN
-User requested GIN connection type
-exclusive GIN contexts (*) exceeds
++ User requested GIN but not all ranks in the communicator support GIN
++ User requested GIN connection type
++ exclusive GIN contexts (*) exceeds
 No shared contexts are available (* requested)
-No network devices that support GDAKI found
-requires DMABUF support with GIN
-* is currently not supported with GIN
-GIN Symmetric register failed
-RMA Symmetric register failed
-One sided RMA: * not supported in this communicator
-Communicator does not support symmetric memory
-GIN Proxy: RMA backend not found
-RMA proxy backend type mismatch
-* connect : min local net count is zero
-GIN Error detected
-GIN Error on gin context
++ No network devices that support GDAKI found
++ requires DMABUF support with GIN
++ * is currently not supported with GIN
++ GIN Symmetric register failed
++ RMA Symmetric register failed
++ One sided RMA: * not supported in this communicator
++ Communicator does not support symmetric memory
++ GIN Proxy: RMA backend not found
++ RMA proxy backend type mismatch
++ * connect : min local net count is zero
++ GIN Error detected
++ GIN Error on gin context
 DOCA Error *
 DOCA failure *
 [limit-exceeded]
@@ -85,75 +85,75 @@ DOCA failure *
 + too many Topo links (max *
 tried to create too many nodes of type *
 ran out of room to store found nodes
-reported more devices (*) than the internal maximum
++ reported more devices (*) than the internal maximum
 CUDA device * >= MAX *
-Too many aggregated operations *(* max)
-Trying to launch too many work elements
-Trying to launch too many collectives
-Too many async operations in progress, max
++ Too many aggregated operations *(* max)
++ Trying to launch too many work elements
++ Trying to launch too many collectives
++ Too many async operations in progress, max
 [Proxy service] Too many connections (* max)
 Cannot store sizes of * requests
 ran out of channel space
-too many DEV nodes for busId
++ too many DEV nodes for busId
 exceeded number of local ranks
 Cannot allocate any more virtual devices
 Cannot use physical device *, max
-MLOPart index * out of range
-Recursive P2P computation cannot work for >8 GPUs
++ MLOPart index * out of range
++ Recursive P2P computation cannot work for >8 GPUs
 [variable-refused]
 + NCCL_WORK_FIFO_DEPTH=*' is too small
-NCCL_GIN_*_POOL_SIZE has invalid value
++ NCCL_GIN_*_POOL_SIZE has invalid value
 + Invalid NCCL_COMM_BLOCKING value
-Could not force merge NICs
-Specified fused NIC * which has too many devices
++ Could not force merge NICs
++ Specified fused NIC * which has too many devices
 Only matched * devices, * requested from
-Tried to merge too many NICs
-Trying to merge multiple devices together when NCCL_IB_MERGE_NICS=0
-OOO RQ is force enabled but
++ Tried to merge too many NICs
++ Trying to merge multiple devices together when NCCL_IB_MERGE_NICS=0
++ OOO RQ is force enabled but
 + NCCL_IB_SUBNET_PREFIX_LEN=* is out of range
-NCCL cannot use a plane ID
-NCCL cannot use more than * plane IDs
++ NCCL cannot use a plane ID
++ NCCL cannot use more than * plane IDs
 All entries except the first must have a prefix
 Resiliency is enabled on a * with a single device
-NCCL_NVLS_ENABLE has been set to * This is not compatible
-but NCCL_ELASTIC_BUFFER_REGISTER is set to 0
++ NCCL_NVLS_ENABLE has been set to * This is not compatible
++ but NCCL_ELASTIC_BUFFER_REGISTER is set to 0
 [topology-unusable]
 + Error : could not find CPU close to GPU
 Could not find gpu rank *
-Could not find GPU with rank *
-Could not find local GPU with rank *
++ Could not find GPU with rank *
++ Could not find local GPU with rank *
 Could not find net id *
 + Could not find NET with id *
 Could not find id *
 Could not find node of type * id
-Could not find rev link for
-Could not find intermediate GPU between
++ Could not find rev link for
++ Could not find intermediate GPU between
 + Could not find any local path from gpu * to net
 + Could not find NIC for rank * in NVLS graph
 + No path computed to go from
-Failed to find reverse path from
-requires NIC * but that NIC is not available
-Internal error : NVswitch links mismatch
-Add NVLink error : could not find
-Add C2c error : could not find
-Add PCI Link error : could not find PCI SW
-could not find CPU numa ID
++ Failed to find reverse path from
++ requires NIC * but that NIC is not available
++ Internal error : NVswitch links mismatch
++ Add NVLink error : could not find
++ Add C2c error : could not find
++ Add PCI Link error : could not find PCI SW
++ could not find CPU numa ID
 could not find value * in dictionary
 Error : name * too long (max
 Error : value * too long (max
 system node not found in XML
-getXmlFromCpu: Unknown CPU architecture
-not found in the list of system hostHashes
++ getXmlFromCpu: Unknown CPU architecture
++ not found in the list of system hostHashes
 Couldn't find net with name
-Can't find busId of child
-Could not find transport to connect next group
-Fusing NET devices from different NUMA domains
++ Can't find busId of child
++ Could not find transport to connect next group
++ Fusing NET devices from different NUMA domains
 [plugin-incompatible]
-NCCL_DEVICE_UNPACK plugin has incompatible version
-net plugin returned invalid value for max
-collnet plugin returned invalid value for max
-* requires GIN PROXY type, got
-Error : Network returned 0 device
++ NCCL_DEVICE_UNPACK plugin has incompatible version
++ net plugin returned invalid value for max
++ collnet plugin returned invalid value for max
++ * requires GIN PROXY type, got
++ Error : Network returned 0 device
 [gdrcopy-failed]
 + GDRCOPY failure *
 + GDRCOPY lib wrapper not initialized
@@ -175,23 +175,23 @@ NET/IB: *Unsupported completion status
 [ipc-failed]
 + rank * failed to get CUDA IPC handle
 + rank * failed to open CUDA IPC handle
-rank * failed to open Ipc handle to rank
++ rank * failed to open Ipc handle to rank
 + ncclProxyCallBlockingUDS call to tpRank * failed
 + ncclProxyClientGetFd call to * failed
 + ncclProxyClientConvertFd call to * failed
 + ncclProxyClientQueryFdBlocking call to * failed
 [nvls-failed]
-Multicast support requested for team but none available
-Multimem pointer requested but system does not support multimem
++ Multicast support requested for team but none available
++ Multimem pointer requested but system does not support multimem
 [receive-mismatch]
 + posted incorrect receive info
 [address-invalid]
 + Net : Unsupported address family type
-Net : unsupported IP family
-Net : string is null
++ Net : unsupported IP family
++ Net : string is null
 [link-layer-mismatch]
-Can't connect net devices with different link_layer
-with different link_layer properties
++ Can't connect net devices with different link_layer
++ with different link_layer properties
 [nic-count-differs]
 NET/IB : Local mergedDev* has a different number of devices
 """

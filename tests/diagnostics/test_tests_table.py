@@ -101,3 +101,21 @@ def test_a_table_that_is_cut_leaves_it_open(text: str) -> None:
 )
 def test_a_table_with_wrong_values_or_a_failure_behind_it_is_a_failed_run(text: str) -> None:
     assert _diagnose(text).verdict == "critical"
+
+
+WRONG = "  134217728  33554432  float  sum  -1    18390   7.30    7.30  6.71089e+07  17885    7.50    7.50  6.71089e+07"
+
+
+@pytest.mark.parametrize("head", [
+    "", "0: ", "[1,0]<stdout>:", "[default0]:", "(RayTrainWorker pid=1, ip=10.0.0.1) ", "[pod/a-0/trainer] ",
+    "2026-01-02T03:04:05.678901234Z stdout F ", "2026-01-02 03:04:05,678 - INFO - worker - ", "worker-1: ",
+    "Jan  2 03:04:05 n1 train[123]: ",
+])  # fmt: skip
+@pytest.mark.parametrize("row", [WRONG, WRONG.replace("6.71089e+07", "0", 1), WRONG.replace("6.71089e+07", "8", 1)])
+def test_a_row_with_wrong_values_is_a_failed_run_whatever_stands_before_it(head: str, row: str) -> None:
+    assert [finding.rule for finding in _diagnose(f"{head}{row}\n").findings] == ["run-failed"]
+
+
+@pytest.mark.parametrize("wrong", ["0", "N/A", "2e-07", "0e+00"])
+def test_a_row_with_right_values_or_unchecked_ones_is_no_failure(wrong: str) -> None:
+    assert not _diagnose(WRONG.replace("6.71089e+07", wrong) + "\n").findings

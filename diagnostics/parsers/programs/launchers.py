@@ -3,6 +3,7 @@
 Lines without NCCL's own mark: mpirun, Slurm, Kubernetes, make, glibc, the out-of-memory killer.
 """
 
+from diagnostics.parsers.base import CARRIED
 from diagnostics.parsers.programs.rows import rows
 
 _LAUNCHING = (
@@ -214,11 +215,12 @@ _CUT = (
     ),
     ("Hangup", r"^Hangup\s*$", "Hangup"),
 )
-# a row of nccl-tests whose column #wrong is not 0, out of place or in place
+# a row of nccl-tests whose column #wrong is not 0, out of place or in place; large numbers are printed as 6.71e+07
+_TIMES = r"[\d.]+\s+[\d.]+\s+[\d.]+\s+"
+_COUNTED = r"(?:[1-9]\d*|[1-9](?:\.\d+)?e\+\d+)(?=\s|$)"
 _ROW = (
-    r"^\s*\d+\s+\d+\s+\w+\s+\w+\s+-?\d+\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+"
-    r"(?P<text>(?!0\s|0$|N/A\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+(?:0|N/A)\s*$|N/A\s*$)(?:\d+|N/A)(?=\s|$)"
-    r"|0\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+[1-9]\d*(?=\s|$))"
+    rf"{CARRIED}\s*\d+\s+\d+\s+\w+\s+\w+\s+-?\d+\s+{_TIMES}"
+    rf"(?P<text>{_COUNTED}|(?:0|N/A)\s+{_TIMES}{_COUNTED})"
 )
 _WRONG = tuple(
     (

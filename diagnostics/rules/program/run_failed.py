@@ -127,7 +127,7 @@ def check(facts: JobFacts) -> Outcome:
 def failure_lines(facts: JobFacts) -> list[Event]:
     """What says that the run failed, the most telling first: warnings no rule knows, results, stacks, exit codes."""
     warned = facts.of("unclassified-warning") + [event for event in facts.of(*warnings.KINDS) if "text" in event.fields]
-    warned = [event for event in warned if says_failure(event)]
+    warned = [event for event in warned if says_failure(event) and not _is_cut_copy(event, facts)]
     raised = [event for event in facts.of("python-error") if is_of_framework(event)]
     told = [*warned, *facts.of(*_TOLD), *raised]
     told = [event for event in told if _is_last_word(event) or not facts.survived(event)]
@@ -146,6 +146,15 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     if (traceback := torn_off_traceback(facts)) is not None:
         told.append(traceback)
     return before_any_cut(facts, told)
+
+
+def _is_cut_copy(event: Event, facts: JobFacts) -> bool:
+    """Whether the last line of a file is a warning that is cut, and begins as one that was read before does."""
+    said = compiled(r"\S+:\d+ (?:\(\w+\) )?NCCL WARN .*$").search(event.text)
+    if said is None or event.origin.line < facts.last_lines.get(event.origin.file, 0):
+        return False
+    known = (other for kind, others in facts.events.items() if kind != event.kind for other in others)
+    return any(said[0] in other.text for other in known if other.origin.sequence < event.origin.sequence)
 
 
 def is_of_framework(event: Event) -> bool:

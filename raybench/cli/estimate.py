@@ -85,8 +85,9 @@ _OPTIONS: list[Any] = [
                  "trains, or with buckets as a copy of the gradients.  [default: on]"),
     click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones "
                  "(flash-attn, Liger, Apex, Transformer Engine).  [default: unknown, both are counted with]"),
-    click.option("--loss", type=click.Choice(["plain", "fused", "chunked"]), help="Cross entropy in fp32, fused over "
-                 "logits in the compute type, or in chunks of them.  [default: unknown, all are counted with]"),
+    click.option("--loss", type=click.Choice(["plain", "fused", "chunked", "transformers"]), help="Cross entropy in "
+                 "fp32, fused over logits in the compute type, in chunks of them, or as transformers has it.  "
+                 "[default: unknown, all are counted with]"),
     click.option("--lora-rank", type=int, default=0, help="Train adapters of this rank only; the base is frozen."),
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
     click.option("--qlora", is_flag=True, help="The frozen base in 4 bits; needs --lora-rank."),

@@ -190,7 +190,7 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     """The setup with what takes least memory, wherever the request leaves it open."""
     lean = request.setup
     if not request.kernels_known:
-        lean = replace(lean, kernels="fused")
+        lean = replace(lean, kernels="fused", upcast=False)
     return lean if request.loss_known else replace(lean, loss="chunked")
 
 
@@ -303,12 +303,13 @@ def _executed_flops_per_token(request: EstimateRequest) -> tuple[float, float]:
     (2 c - 1) / c times the average of attention, unless its parts are dealt out evenly (Brandon et al. 2023).
     """
     model, setup, length = request.model, request.setup, request.setup.sequence_length
-    again = model.hardware_flops_per_token(length) - model.flops_per_token(length)
+    share = setup.recomputed_share if setup.checkpointing else 1.0
+    again = model.hardware_flops_per_token(length, recompute=share) - model.flops_per_token(length)
     attention = model.attention_flops_per_token(length)
     if setup.selective:
         again = (again - attention / 3) / 2
     flops = model_flops_per_token(request) + (again if setup.checkpointing or setup.selective else 0.0)
-    attended = attention * (4 / 3 if setup.checkpointing else 1)
+    attended = attention * (1 + share / 3 if setup.checkpointing else 1)
     gains = FP8_GAINS if request.dtype == "fp8" else (1.0, 1.0)
     ranks = request.layout.context
     products = flops - attended
@@ -317,8 +318,7 @@ def _executed_flops_per_token(request: EstimateRequest) -> tuple[float, float]:
 
 def _forward_share(setup: TrainingSetup) -> float:
     """Of the computation: 2 of 6 operations a weight, 2 of 4 with a frozen base; recomputation adds 2 to the rest."""
-    again = 2 if setup.checkpointing else 1 if setup.selective else 0
-    return 2 / ((4 if setup.lora_rank else 6) + again)
+    return 2 / ((4 if setup.lora_rank else 6) + 2 * setup.recomputed)
 
 
 def _unknown(request: EstimateRequest, peak: float | None) -> list[str]:

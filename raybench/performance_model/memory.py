@@ -183,7 +183,7 @@ def _parameters(model: Transformer, setup: TrainingSetup) -> float:
     if not setup.quantized:
         return float(model.parameters * setup.compute_bytes + adapters)
     packed = model.layers * model.linear_parameters_per_layer
-    return packed * NF4_BYTES + (model.parameters - packed) * setup.compute_bytes + adapters
+    return packed * NF4_BYTES + (model.parameters - packed) * setup.kept_bytes + adapters
 
 
 def _bucket_copies(model: Transformer, setup: TrainingSetup, layout: Layout) -> float:

@@ -19,6 +19,10 @@ from raybench.performance_model.transformer import Transformer
 # in the backward pass, the log-softmax and two gradients in fp32.
 _LOSS_BYTES_16, _LOSS_BYTES_32 = 10, 12
 _LOSS_BACKWARD_BYTES = 12
+# transformers: logits in fp32, the shifted copy, the log-softmax and its gradient (ForCausalLMLoss; a model's outputs
+# are alive until the backward pass is over). Published longest contexts of such runs have 15 to 17.
+_COPIED_LOSS_BYTES = 16
+_NARROW_LOSS_COPIES = 4  # the same where nothing is cast up
 # A fused loss has the logits and, of what goes to the output layer, their gradient in the same place; one copy of them
 # is counted for kernels that keep both. In chunks there is next to nothing of either.
 _FUSED_LOSS_COPIES = 2
@@ -69,12 +73,12 @@ class Step:
 
     @property
     def kept_of_block(self) -> float:
-        """What is kept of a block until its backward pass begins."""
+        """What is kept of a block until its backward pass begins: the mean, where only some are computed again."""
         if self.setup.selective:
             return self.setup.tokens * selective_bytes_per_token(self.model, self.setup)
-        if not self.setup.checkpointing:
-            return self.block_activations
-        return self.setup.tokens * checkpoint_bytes_per_token(self.model, self.setup)
+        again = self.setup.recomputed
+        inputs = self.setup.tokens * checkpoint_bytes_per_token(self.model, self.setup)
+        return again * inputs + (1 - again) * self.block_activations
 
     @property
     def waiting(self) -> float:
@@ -105,6 +109,10 @@ class Step:
         """Of one logit of all, where cross entropy in fp32 takes ``plain``."""
         if self.setup.loss == "fused":
             return float(_FUSED_LOSS_COPIES * self.setup.compute_bytes)
+        if self.setup.loss == "transformers":
+            return float(_COPIED_LOSS_BYTES)
+        if self.setup.loss == "narrow":
+            return float(_NARROW_LOSS_COPIES * self.setup.compute_bytes)
         return plain / _CHUNKS if self.setup.loss == "chunked" else float(plain)
 
     @property

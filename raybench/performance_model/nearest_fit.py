@@ -88,7 +88,7 @@ def _sharded(run: Fitting, _: float) -> tuple[str, Fitting] | None:
 def _checkpointed(run: Fitting, _: float) -> tuple[str, Fitting] | None:
     if run.setup.checkpointing:
         return None
-    return "--activation-checkpointing", replace(run, setup=replace(run.setup, checkpointing=True))
+    return "--activation-checkpointing", replace(run, setup=replace(run.setup, checkpointing=True, selective=False))
 
 
 def _fused(run: Fitting, _: float) -> tuple[str, Fitting] | None:

@@ -42,7 +42,7 @@ class Way:
         if one.fastest.communication > math.sqrt(one.fastest.compute * one.slowest.compute):
             return "network"
         starts = one.efficiency.least_seconds * one.efficiency.spread * one.request.accumulation
-        return "kernel starts" if starts >= one.slowest.compute else "computation"
+        return "kernel starts" if starts * math.sqrt(2) >= one.slowest.compute else "computation"  # more than the work
 
 
 def ways_to_train(request: EstimateRequest, samples_per_rank: int) -> tuple[Way, ...]:

@@ -1,6 +1,6 @@
 """How a model is trained, as far as memory and communication depend on it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from raybench.errors import UsageError, unknown_name
@@ -11,7 +11,7 @@ Strategy = Literal["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2
 Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit", "paged-adamw", "paged-adamw-8bit"]
 Offload = Literal["none", "optimizer", "all"]
 Kernels = Literal["plain", "fused"]
-Loss = Literal["plain", "fused", "chunked"]
+Loss = Literal["plain", "fused", "chunked", "transformers", "narrow"]
 STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2")
 OPTIMIZERS: tuple[Optimizer, ...] = (
     *("sgd", "momentum", "adam", "adamw", "adamw-8bit"),
@@ -32,6 +32,8 @@ STRATEGY_ALIASES: dict[str, Strategy] = {
     "hsdp": "fsdp-hybrid",
 }
 _MOST_SIZE, _MOST_RANK = 10**9, 10**5
+_FP32_BYTES = 4
+_SELECTIVE_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +49,13 @@ class TrainingSetup:
     kernels; on a CPU RMSNorm is several, and keeps what it has normalised as well. ``kernels``: PyTorch's own, one
     operation after another as raybench trains, or fused ones (flash-attn, Liger, Apex, Transformer Engine), whose
     normalisations stay in the compute type and whose q, k and v, or gate and up, read one input. ``loss``: cross
-    entropy in fp32, fused over logits in the compute type that become their own gradient, or in chunks whose logits
-    are never there at once (Liger's fused linear cross entropy, torchtune's chunked one).
+    entropy in fp32, fused over logits in the compute type that become their own gradient, in chunks whose logits are
+    never there at once (Liger's fused linear cross entropy, torchtune's chunked one), as transformers has it: on a
+    shifted copy of logits in fp32 that are kept as well, or on such a copy in the compute type (``narrow``: fp16 by
+    DeepSpeed). ``upcast``: what of a 4-bit base is not in 4 bits is fp32, and with it the residual stream, as peft's
+    prepare_model_for_kbit_training makes it. ``recomputed_share``: of the blocks, where ``checkpointing`` (1: all of
+    them). ``whole_attention``: its kernel computes the scores that the causal mask drops, too, as those before
+    FlashAttention-2 do.
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
     well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
@@ -80,6 +87,9 @@ class TrainingSetup:
     offload: Offload = "none"
     sequence_parallel: bool = True
     sequence_shards: int = 1
+    upcast: bool = False
+    recomputed_share: float = 1.0
+    whole_attention: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -98,6 +108,13 @@ class TrainingSetup:
             raise UsageError("4-bit weights cannot be trained; give --lora-rank of at least 1 with them")
         if self.lora_targets and not self.lora_rank:
             raise UsageError("targets of LoRA need its rank; give --lora-rank, such as 16")
+        self._check_details()
+
+    def _check_details(self) -> None:
+        if self.upcast and not self.quantized:
+            raise UsageError("only what a 4-bit base leaves in 16 bits is cast up; give 4-bit weights with it")
+        if not 0 < self.recomputed_share <= 1:
+            raise UsageError(f"{self.recomputed_share:g} of the blocks cannot be computed again; give above 0, up to 1")
 
     @property
     def tokens(self) -> int:
@@ -136,13 +153,27 @@ class TrainingSetup:
     @property
     def norm_bytes(self) -> int:
         """An element of what a normalisation reads and gives: autocast computes it in fp32, a fused kernel does not."""
-        wide = self.has_autocast and self.kernels == "plain"
+        wide = self.upcast or (self.has_autocast and self.kernels == "plain")
         return self.parameter_bytes if wide else self.compute_bytes
 
     @property
     def residual_bytes(self) -> int:
         """An element of the residual stream: autocast leaves it in the parameters' type, FSDP's mixed precision not."""
+        if self.upcast:
+            return self.kept_bytes
         return self.compute_bytes if self.is_sharded or self.lora_rank else self.stored_bytes
+
+    @property
+    def kept_bytes(self) -> int:
+        """An element of a frozen base, where it is not in 4 bits."""
+        return _FP32_BYTES if self.upcast else self.compute_bytes
+
+    @property
+    def recomputed(self) -> float:
+        """Share of the forward pass that is done twice; selective: every second product of each block."""
+        if self.selective:
+            return _SELECTIVE_SHARE
+        return self.recomputed_share if self.checkpointing else 0.0
 
 
 def strategy_named(name: str) -> Strategy:
@@ -152,6 +183,16 @@ def strategy_named(name: str) -> Strategy:
     if found is None:
         raise unknown_name("strategy", name, (*STRATEGIES, *STRATEGY_ALIASES))
     return found
+
+
+def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> TrainingSetup:
+    """The setup with what takes most memory of what people do, wherever it is not known.
+
+    Adapters are mostly trained with transformers and peft: its loss, and a 4-bit base prepared as peft does.
+    """
+    if not loss_known and setup.lora_rank:
+        setup = replace(setup, loss="transformers")
+    return replace(setup, upcast=True) if setup.quantized and not kernels_known else setup
 
 
 def shard_count(setup: TrainingSetup, layout: Layout) -> int:

@@ -173,7 +173,7 @@ def _targets(text: str | None) -> tuple[str, ...]:
 
 
 def _setup(options: EstimateOptions, model: "Transformer") -> Any:
-    from raybench.performance_model.training_setup import TrainingSetup, strategy_named
+    from raybench.performance_model.training_setup import TrainingSetup, heaviest, strategy_named
 
     strategy = strategy_named(options.strategy)
     length = options.sequence_length
@@ -182,7 +182,7 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
             f"--sequence-length is {length}, and {options.model} has a table of {model.positions} positions; "
             "take a shorter one, or a model with rotary positions such as llama"
         )
-    return TrainingSetup(
+    setup = TrainingSetup(
         batch_size=options.batch_size,
         sequence_length=min(model.context, 4096) if length is None else length,
         strategy=strategy,
@@ -204,6 +204,7 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         offload=options.cpu_offload,
         sequence_parallel=options.sequence_parallel,
     )
+    return heaviest(setup, kernels_known=options.kernels is not None, loss_known=options.loss is not None)
 
 
 def _gradient_bytes(options: EstimateOptions) -> int:

@@ -65,7 +65,8 @@ def test_a_model_of_70b_on_four_nodes_needs_shards_and_recomputation_or_is_cut()
     cut = [way for way in fitting if way not in whole]
     assert {way["tensor_parallel"] for way in cut} <= {4, 8}
     assert all(way["peak"] < 0.95 * plan["device_bytes"] for way in cut)
-    assert (fitting[0] in cut) == (middle_of(cut[0]) > 1.1 * 1.015 * middle_of(whole[0]))
+    fastest_cut = middle_of(cut[0]) if cut else 0.0  # those that are no faster are not listed
+    assert (fitting[0] in cut) == (fastest_cut > 1.1 * 1.015 * middle_of(whole[0]))
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,15 @@
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from raybench.hardware.gpus import gpu_for
 from raybench.performance_model.estimate import EstimateRequest
 from raybench.performance_model.layout import Layout, Network
-from raybench.performance_model.training_setup import Strategy, TrainingSetup
+from raybench.performance_model.training_setup import Strategy, TrainingSetup, heaviest
 from raybench.performance_model.transformer import Transformer
+from tests.performance_model.published_run import FOLDER, PublishedRun
+from tests.performance_model.published_tables import other_runs
 
-FOLDER = Path(__file__).parent / "published"
 # hidden, heads, layers: scripts/train/yamls/pretrain of llm-foundry
 _MPT = {
     "mpt-125m": (768, 12, 12), "mpt-350m": (1024, 16, 24), "mpt-760m": (1536, 12, 24), "mpt-1b": (2048, 16, 24),
@@ -26,24 +25,6 @@ _NETWORKS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedRun:
-    """One row: what was run, as a request, and the tokens a second of all ranks that came out."""
-
-    name: str
-    source: str
-    request: EstimateRequest
-    parameters: int
-    tokens_per_second: float
-    memory_bytes: float | None = None
-
-    @property
-    def step_seconds(self) -> float:
-        """The published step time."""
-        setup, layout = self.request.setup, self.request.layout
-        return setup.tokens * self.request.accumulation * layout.world_size / self.tokens_per_second
-
-
 def published_runs() -> Iterator[PublishedRun]:
     """All rows of all tables; FP8 ones are left out, since the estimate knows no FP8."""
     with (FOLDER / "llm_foundry.csv").open() as file:
@@ -52,6 +33,11 @@ def published_runs() -> Iterator[PublishedRun]:
                 yield _of_llm_foundry(row)
     with (FOLDER / "qwen.csv").open() as file:
         yield from map(_of_qwen, csv.DictReader(file))
+
+
+def all_runs() -> tuple[PublishedRun, ...]:
+    """Those, and the rows of ``others.csv``."""
+    return (*published_runs(), *other_runs())
 
 
 def _of_llm_foundry(row: dict[str, str]) -> PublishedRun:
@@ -64,6 +50,7 @@ def _of_llm_foundry(row: dict[str, str]) -> PublishedRun:
         sequence_length=length,
         strategy=_STRATEGIES[row["sharding"]],
         checkpointing=row["checkpointing"] == "True",
+        whole_attention=True,  # attn_impl: triton
         gradients_kept=accumulation > 1,
     )
     return PublishedRun(
@@ -123,12 +110,17 @@ def _of_qwen(row: dict[str, str]) -> PublishedRun:
         qkv_biases=True,
         context=length,
     )
-    setup = TrainingSetup(
-        batch_size=1,
-        sequence_length=length,
-        checkpointing=True,
-        lora_rank=64,
-        quantized=row["method"] == "qlora",
+    setup = heaviest(
+        TrainingSetup(
+            batch_size=1,
+            sequence_length=length,
+            checkpointing=True,
+            lora_rank=64,
+            quantized=row["method"] == "qlora",
+            loss="narrow" if row["method"] == "qlora" else "plain",  # fp16 by DeepSpeed; bf16 by autocast
+        ),
+        kernels_known=False,
+        loss_known=True,
     )
     return PublishedRun(
         name=f"{row['model']} {row['method']} {length}",
@@ -142,7 +134,7 @@ def _of_qwen(row: dict[str, str]) -> PublishedRun:
             gpu=gpu,
             memory_bytes=gpu.memory_bytes,
             kernels_known=False,
-            loss_known=False,
+            loss_known=True,
         ),
         parameters=model.parameters,
         tokens_per_second=8 * length / float(row["seconds"]),

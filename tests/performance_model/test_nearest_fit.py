@@ -54,3 +54,12 @@ def test_samples_of_a_step_stay_as_many() -> None:
 
 def test_what_nothing_makes_fit_has_no_answer() -> None:
     assert nearest_fit(Fitting(model=preset_named("llama-405b"), setup=SETUP, layout=ALONE), 16 * GIB) is None
+
+
+def test_a_run_with_selective_checkpointing_that_does_not_fit_is_told_what_does() -> None:
+    """Full checkpointing replaces it: both at once are no setup, and the answer was an error."""
+    setup = TrainingSetup(batch_size=8, sequence_length=8192, strategy="fsdp", selective=True)
+    run = Fitting(model=preset_named("llama-8b"), setup=setup, layout=Layout(world_size=8, ranks_per_node=8))
+    found = nearest_fit(run, 80 * 2**30)
+    assert found is not None
+    assert found.run.memory.peak <= 80 * 2**30

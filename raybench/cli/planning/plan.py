@@ -71,7 +71,8 @@ _OPTIONS: list[Any] = [
                  help="For the memory of its state."),
     click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones.  "
                  "[default: unknown]"),
-    click.option("--loss", type=click.Choice(["plain", "fused", "chunked"]), help="Cross entropy in fp32, fused, or in "
+    click.option("--loss", type=click.Choice(["plain", "fused", "chunked", "transformers"]),
+                 help="Cross entropy in fp32, fused, as transformers has it, or in "
                  "chunks.  [default: unknown]"),
     click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "
                  "[default: as published trainings of such a size]"),

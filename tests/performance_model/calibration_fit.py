@@ -1,0 +1,116 @@
+"""Fit how fast GPUs compute to published trainings: the constants of ``raybench/performance_model/efficiency.py``.
+
+Pure and without a library: a search along each constant in turn, of the sum of how far each predicted step time is from
+the published one (its logarithm, so that outliers count once and not squared). A source's rows count as the square root
+of their number: a long table does not outvote the others.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+
+from raybench.performance_model.efficiency import Calibration
+from raybench.performance_model.estimate import estimate
+from raybench.performance_model.work import Work, work_of
+from tests.performance_model.published_run import PublishedRun
+
+# Where nothing in the rows says otherwise: known of kernels before any of these tables was read.
+PRIOR = Calibration(
+    products=0.75,
+    half_hidden=150.0,
+    attention=0.5,
+    elements=3.0,  # separate kernels
+    logits=2.0,  # separate kernels
+    adapters=12.0,  # peft: cast, dropout, scaled and added, four passes of each of three
+    packed=20.0,
+    block_seconds=1.8e-3,
+    adapter_block_seconds=4.8e-3,
+)
+_PRIOR_WEIGHT = 0.05
+_SMALL = 0.1  # below, an error counts squared: no constant is moved for what no figure is exact to
+_SHARES = {"products": 0.98, "attention": 0.98}
+# The start of a full training's kernels hides in every row, so that no row says how long it takes.
+_NAMES = tuple(field.name for field in fields(Calibration) if field.name != "block_seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One published step time with all that the prediction needs: seconds."""
+
+    source: str
+    seconds: float
+    work: Work
+    accumulation: int
+    forward_share: float
+    forward: float
+    backward: float
+    first: float
+    last: float
+    update: tuple[float, float]
+
+    def predicted(self, calibration: Calibration) -> float:
+        """The middle of the bounds: all communication hidden that can be, and none."""
+        compute = calibration.seconds(self.work) * self.accumulation
+        own = compute * self.forward_share
+        least = max(own + self.first, self.forward) + max(compute - own + self.last, self.backward)
+        most = compute + self.forward + self.backward
+        return math.sqrt((least + self.update[0]) * (most + self.update[1]))
+
+    def error(self, calibration: Calibration) -> float:
+        """Logarithm of predicted over published."""
+        return math.log(self.predicted(calibration) / self.seconds)
+
+
+def observations(runs: Iterable[PublishedRun]) -> list[Observation]:
+    """Of the runs whose step time is published."""
+    return [_observation(run, run.step_seconds) for run in runs if run.step_seconds is not None]
+
+
+def _observation(run: PublishedRun, seconds: float) -> Observation:
+    request = run.request
+    if request.gpu is None or request.network is None:
+        raise ValueError(f"{run.name}: neither its GPU nor its network may be left out")
+    answer, network, setup = estimate(request), request.network, request.setup
+    traffic = answer.traffic
+    return Observation(
+        source=run.source,
+        seconds=seconds,
+        work=work_of(request.gpu, request.model, setup),
+        accumulation=request.accumulation,
+        forward_share=2 / ((4 if setup.lora_rank else 6) + 2 * setup.recomputed),
+        forward=traffic.seconds(network, "forward"),
+        backward=traffic.seconds(network, "backward"),
+        first=traffic.shortest_seconds(network, "forward"),
+        last=traffic.shortest_seconds(network, "backward"),
+        update=answer.optimizer_seconds,
+    )
+
+
+def fitted(rows: Sequence[Observation], start: Calibration = PRIOR) -> Calibration:
+    """The constants for which the predictions are nearest; deterministic."""
+    counts = Counter(row.source for row in rows)
+    weights = [counts[row.source] ** -0.5 for row in rows]
+    best = asdict(start)
+    least = _loss(best, rows, weights)
+    steps = dict.fromkeys(_NAMES, 1.3)
+    while max(steps.values()) > 1.005:
+        for name in _NAMES:
+            for factor in (steps[name], 1 / steps[name]):
+                tried = {**best, name: min(best[name] * factor, _SHARES.get(name, math.inf))}
+                loss = _loss(tried, rows, weights)
+                if loss < least - 1e-9:
+                    best, least = tried, loss
+                    break
+            else:
+                steps[name] **= 0.6
+    return Calibration(**best)
+
+
+def _loss(values: dict[str, float], rows: Sequence[Observation], weights: Sequence[float]) -> float:
+    calibration = Calibration(**values)
+    errors = (abs(row.error(calibration)) for row in rows)
+    missed = sum(
+        weight * (error if error > _SMALL else error**2 / _SMALL) for weight, error in zip(weights, errors, strict=True)
+    )
+    return missed + _PRIOR_WEIGHT * sum(math.log(values[name] / getattr(PRIOR, name)) ** 2 for name in _NAMES)

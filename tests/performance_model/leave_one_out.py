@@ -1,0 +1,163 @@
+"""How far the estimates are from published trainings that they were not fitted to.
+
+    python -m tests.performance_model.leave_one_out
+
+Each source is left out in turn, the constants are fitted to all the others, and its rows are estimated. Beside the
+memory stand other tools' formulas on the same rows. Half a minute. The factors between the fit and a bound are the
+same throughout; memory has no fitted constant.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from raybench.performance_model.efficiency import Calibration, expected_efficiency
+from raybench.performance_model.estimate import EstimateRequest, estimate
+from raybench.performance_model.memory import MemoryEstimate
+from tests.performance_model.calibration_fit import fitted, observations
+from tests.performance_model.other_formulas import FORMULAS
+from tests.performance_model.published_run import PublishedRun
+from tests.performance_model.published_runs import all_runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One row held against what was published. None: that is not known of it."""
+
+    source: str
+    has_adapters: bool
+    inside: bool | None
+    width: float | None
+    ratio: float | None
+    memory: float | None
+    others: dict[str, float]
+    fits: bool | None
+    said: bool | None
+
+
+def leave_one_out(runs: Sequence[PublishedRun]) -> list[Outcome]:
+    """Every row, estimated with constants that were fitted to the other sources."""
+    outcomes: list[Outcome] = []
+    for source in sorted({run.source for run in runs}):
+        calibration = fitted(observations(run for run in runs if run.source != source))
+        outcomes += [outcome(run, calibration) for run in runs if run.source == source]
+    return outcomes
+
+
+def outcome(run: PublishedRun, calibration: Calibration) -> Outcome:
+    """One row with the given constants."""
+    ask = run.request
+    given = expected_efficiency(ask.gpu, ask.model, ask.setup, calibration=calibration)
+    answer = estimate(replace(ask, efficiency=given))
+    bounds, seconds = answer.step_seconds, run.step_seconds
+    known = bounds is not None and seconds is not None
+    return Outcome(
+        source=run.source,
+        has_adapters=ask.setup.lora_rank > 0,
+        inside=bounds[0] <= seconds <= bounds[1] if known else None,  # type: ignore[index,operator]
+        width=bounds[1] / bounds[0] if known else None,  # type: ignore[index]
+        ratio=(bounds[0] * bounds[1]) ** 0.5 / seconds if known else None,  # type: ignore[index,operator]
+        memory=_memory(answer.memory, run.memory_is) / run.memory_bytes if run.memory_bytes else None,
+        others=_others(ask, run.memory_bytes),
+        fits=run.fits,
+        said=answer.fits,
+    )
+
+
+def _memory(memory: MemoryEstimate, kind: str) -> float:
+    """What was measured: by PyTorch's allocator, or by the driver."""
+    if kind == "allocated":
+        return memory.allocated
+    return memory.allocated + memory.fragmentation if kind.startswith("reserved") else memory.peak
+
+
+def _others(request: EstimateRequest, published: float | None) -> dict[str, float]:
+    return {name: formula(request) / published for name, formula in FORMULAS.items()} if published else {}
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """A line a source, and all together."""
+    heading = (
+        f"{'source left out':18}{'rows':>5} | {'times':>5}{'inside':>8}{'width':>7}{'ratio':>7} | "
+        f"{'memory':>6}{'median':>8}{'p90':>7}{'bias':>7}"
+        + "".join(f"{name + ' median/p90':>24}" for name in FORMULAS)
+        + f" | {'wrong: does not fit':>20}{'fits':>8}{'unknown':>9}"
+    )
+    sources = sorted({one.source for one in outcomes})
+    lines = [_line(source, [one for one in outcomes if one.source == source]) for source in sources]
+    full = [one for one in outcomes if not one.has_adapters]
+    adapters = [one for one in outcomes if one.has_adapters]
+    sums = [_line("all rows", outcomes), _line("full training", full), _line("adapters", adapters)]
+    return "\n".join([heading, *lines, *sums, _means(outcomes, sources)])
+
+
+def _line(name: str, rows: Sequence[Outcome]) -> str:
+    widths, ratios = _known(rows, lambda row: row.width), _known(rows, lambda row: row.ratio)
+    memory = _known(rows, lambda row: row.memory)
+    errors = sorted(abs(ratio - 1) for ratio in memory)
+    others = "".join(f"{_errors([row.others[one] for row in rows if row.others]):>24}" for one in FORMULAS)
+    return (
+        f"{name:18}{len(rows):5} | {len(widths):5}{_percent(_share(row.inside for row in rows)):>8}"
+        f"{_times(_middle(widths)):>7}{_times(_middle(ratios)):>7} | {len(memory):6}{_percent(_middle(errors)):>8}"
+        f"{_percent(_ninth(errors)):>7}{_times(_middle(memory)):>7}{others} | {_verdicts(rows)}"
+    )
+
+
+def _verdicts(rows: Sequence[Outcome]) -> str:
+    ran, failed = [row for row in rows if row.fits], [row for row in rows if row.fits is False]
+    refused = sum(row.said is False for row in ran)
+    promised = sum(row.said is True for row in failed)
+    unknown = sum(row.said is None for row in (*ran, *failed))
+    return f"{f'{refused} of {len(ran)}':>20}{f'{promised} of {len(failed)}':>8}{unknown:9}"
+
+
+def _means(outcomes: Sequence[Outcome], sources: Sequence[str]) -> str:
+    """Of the sources, each counted once: a long table says no more of the next one than a short one."""
+    shares = [_share(one.inside for one in outcomes if one.source == source) for source in sources]
+    of_times = [share for share in shares if share is not None]
+    per_source = ([one.memory for one in outcomes if one.source == source and one.memory] for source in sources)
+    medians = [median(abs(ratio - 1) for ratio in ratios) for ratios in per_source if ratios]
+    return (
+        f"mean of the sources: {_percent(sum(of_times) / len(of_times))} of step times inside the bounds, "
+        f"median memory error {_percent(sum(medians) / len(medians))}"
+    )
+
+
+def _known(rows: Iterable[Outcome], value: Callable[[Outcome], float | None]) -> list[float]:
+    return [one for one in map(value, rows) if one is not None]
+
+
+def _share(values: Iterable[bool | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _middle(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
+
+
+def _ninth(errors: Sequence[float]) -> float | None:
+    return sorted(errors)[int(0.9 * (len(errors) - 1))] if errors else None
+
+
+def _errors(ratios: Sequence[float]) -> str:
+    errors = [abs(ratio - 1) for ratio in ratios]
+    return f"{_percent(_middle(errors))} / {_percent(_ninth(errors))}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
+def _times(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def main() -> None:
+    """Print the table."""
+    sys.stdout.write(table(leave_one_out(all_runs())) + "\n")
+
+
+if __name__ == "__main__":
+    main()

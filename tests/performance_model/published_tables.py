@@ -1,0 +1,103 @@
+"""Published training runs in raybench's own columns (``published/others.csv``), as the estimate's requests."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from raybench.hardware.gpus import Gpu, gpu_for
+from raybench.performance_model.estimate import EstimateRequest
+from raybench.performance_model.layout import Layout, Network
+from raybench.performance_model.training_setup import TrainingSetup, heaviest
+from raybench.performance_model.transformer import Transformer
+from tests.performance_model.published_run import FOLDER, PublishedRun
+
+_NVLINK_SHARE, _NIC_SHARE, _PCIE_GB_PER_S = 0.80, 0.92, 25.0
+# Share of the blocks whose forward pass is done twice.
+_RECOMPUTED = {"none": 0.0, "full": 1.0, "every-second": 0.5, "every-third": 1 / 3, "selective": 0.0}
+_FORMS: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "llama-tied": {"tied": True},
+    "qwen": {"qkv_biases": True},
+    "gelu": {"gated": False, "norm": "layer", "biases": True},
+    "gelu-parallel": {"gated": False, "norm": "layer", "biases": True, "norms_per_layer": 1},
+    "gelu-parallel-bare": {"gated": False, "norm": "layer"},
+}
+
+
+def other_runs() -> Iterator[PublishedRun]:
+    """All rows, in order."""
+    models = _models()
+    with (FOLDER / "others.csv").open() as file:
+        for row in csv.DictReader(file):
+            yield _run(row, models[row["model"]])
+
+
+def _models() -> dict[str, Transformer]:
+    with (FOLDER / "models.csv").open() as file:
+        return {row["name"]: _model(row) for row in csv.DictReader(file)}
+
+
+def _model(row: dict[str, str]) -> Transformer:
+    sizes = {name: int(row[name]) for name in ("layers", "hidden", "heads", "kv_heads", "feedforward", "vocabulary")}
+    return Transformer(name=row["name"], **sizes, **_FORMS[row["form"]])
+
+
+def _run(row: dict[str, str], model: Transformer) -> PublishedRun:
+    gpu = gpu_for(row["gpu"])
+    ranks, rate = int(row["ranks"]), row["tokens_per_second_per_gpu"]
+    memory, device = row["memory_gib"], row["device_gib"]
+    return PublishedRun(
+        name=" ".join(row[name] for name in ("model", "gpu", "ranks", "method", "sequence_length", "batch_size")),
+        source=row["source"],
+        request=EstimateRequest(
+            model=model,
+            setup=_setup(row),
+            layout=Layout(world_size=ranks, ranks_per_node=min(ranks, int(row["ranks_per_node"]))),
+            network=_network(gpu, row["fabric_gbit"]),
+            accumulation=int(row["accumulation"]),
+            reduce_bytes=int(row["reduce_bytes"]),
+            gpu=gpu,
+            memory_bytes=int(float(device) * 2**30) if device else gpu.memory_bytes,
+            kernels_known=bool(row["kernels"]),
+            loss_known=bool(row["loss"]),
+        ),
+        parameters=model.parameters,
+        tokens_per_second=float(rate) * ranks if rate else None,
+        memory_bytes=float(memory) * 2**30 if memory else None,
+        memory_is=row["memory_is"],
+        fits=row["fits"] == "yes" if row["fits"] else None,
+        compiled=row["compiled"] == "yes",
+    )
+
+
+def _network(gpu: Gpu, fabric_gbit: str) -> Network:
+    within = gpu.board_gb_per_s or _PCIE_GB_PER_S
+    fabric = _NIC_SHARE * float(fabric_gbit) / 8 if fabric_gbit else None
+    return Network(node_gb_per_s=_NVLINK_SHARE * within, fabric_gb_per_s=fabric)
+
+
+def _setup(row: dict[str, str]) -> TrainingSetup:
+    share = _RECOMPUTED[row["checkpointing"]]
+    setup = TrainingSetup(
+        batch_size=int(row["batch_size"]),
+        sequence_length=int(row["sequence_length"]),
+        strategy=row["strategy"],  # type: ignore[arg-type]  # checked by the class
+        optimizer=row["optimizer"].removesuffix("-fused"),  # type: ignore[arg-type]
+        parameter_bytes=int(row["parameter_bytes"]),
+        checkpointing=share > 0,
+        recomputed_share=share or 1.0,
+        selective=row["checkpointing"] == "selective",
+        gradient_bytes=int(row["reduce_bytes"]),
+        flash_attention=row["flash_attention"] == "yes",
+        fused_optimizer=row["optimizer"].endswith("-fused"),
+        gradients_kept=int(row["accumulation"]) > 1,
+        lora_rank=int(row["lora_rank"] or 0),
+        lora_targets=tuple(row["lora_targets"].split()),
+        quantized=row["method"].startswith("qlora"),
+    )
+    if row["kernels"] in ("plain", "fused"):
+        setup = replace(setup, kernels=row["kernels"])  # type: ignore[arg-type]
+    if row["loss"]:
+        setup = replace(setup, loss=row["loss"])  # type: ignore[arg-type]
+    return heaviest(setup, kernels_known=bool(row["kernels"]), loss_known=bool(row["loss"]))

@@ -1,13 +1,13 @@
 """The command line: parse, call one function a command, turn errors into messages and exit codes.
 
 Commands live in one module each and are imported only when they are called, so that ``raybench --help`` costs neither
-Ray nor torch nor Ansible. The table below is the list of commands.
+Ray nor torch nor Ansible. The tables below are the list of commands, and the groups that the help shows.
 """
 
 import importlib
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import click
 
@@ -18,40 +18,46 @@ from raybench.version import __version__
 # name -> (module, the line shown by `raybench --help`); the module holds a click command called `command`
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("raybench.cli.init", "Write a first inventory of your hosts."),
-    "selftest": ("raybench.cli.selftest", "Prove that driver, CUDA, NCCL, torch and Ray work together here."),
+    "selftest": ("raybench.cli.selftest", "Prove that driver, CUDA, NCCL, torch and Ray work here."),
     "preflight": ("raybench.cli.preflight", "Check hosts before anything is measured on them."),
-    "nodes": ("raybench.cli.nodes.group", "Tell Slurm, Kubernetes and monitoring which nodes preflight found bad."),
+    "nodes": ("raybench.cli.nodes.group", "Tell Slurm, Kubernetes, Prometheus which nodes are bad."),
     "configure": ("raybench.cli.configure", "Bring nodes into the state that training needs, and back."),
-    "fabric": ("raybench.cli.fabric", "Measure the network between hosts, pair by pair, and say what is at fault."),
-    "cluster": ("raybench.cli.cluster", "Bring up a Ray cluster over an inventory, look at it, take it down."),
-    "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU, over a Ray cluster."),
-    "train": ("raybench.cli.train", "Train a model: step time, MFU, and what of a step waits for the network."),
-    "memory": ("raybench.cli.memory", "Memory of training part by part, and the largest batch that fits."),
+    "fabric": ("raybench.cli.fabric", "Measure the network between hosts; name what is at fault."),
+    "cluster": ("raybench.cli.cluster", "Bring up Ray over an inventory, look at it, take it down."),
+    "run": ("raybench.cli.run", "Measure and verify collectives, one rank per GPU."),
+    "train": ("raybench.cli.train", "Train a model: step time, MFU, what waits for the network."),
+    "memory": ("raybench.cli.memory", "Memory of training, and the largest batch that fits."),
     "checkpoint": (
         "raybench.cli.checkpoint",
-        "Save and load a sharded model: blocked and durable time, GB/s, checked.",
+        "Save and load a sharded model: time, GB/s, checked.",
     ),
-    "study": ("raybench.cli.study", "Compare networks, node counts, strategies, batches or models by many runs."),
-    "launch": ("raybench.cli.launching.group", "Hand a run, a training or a study to the scheduler of a cluster."),
+    "study": ("raybench.cli.study", "Compare networks, node counts, strategies, batches, models."),
+    "launch": ("raybench.cli.launching.group", "Hand a run, a training or a study to a scheduler."),
     "slurm": ("raybench.cli.launching.slurm_jobs", "Read what jobs of Slurm left in their outputs."),
     "top": ("raybench.cli.top", "Watch a run that goes on in another terminal."),
     "show": ("raybench.cli.show", "Show a run that was measured before, in any format."),
-    "compare": (
-        "raybench.cli.comparing.compare",
-        "Compare results that exist: faster, slower, no difference, or cannot tell.",
-    ),
+    "compare": ("raybench.cli.comparing.compare", "Compare results: faster, slower, no difference, cannot tell."),
     "baseline": (
         "raybench.cli.comparing.baseline",
-        "Keep what many healthy runs reach, and check later ones against it.",
+        "Keep what healthy runs reach, and check later ones.",
     ),
-    "history": ("raybench.cli.comparing.history", "Follow each figure over all runs of a folder; name what changed."),
-    "samples": ("raybench.cli.samples", "Give a run samples of its nodes that DCGM or Prometheus took."),
-    "collect": ("raybench.cli.collect", "Fetch logs and facts of hosts over SSH, and say what they prove."),
-    "agent": ("raybench.cli.agent", "Watch this node while something runs on it, and warn as it happens."),
+    "history": ("raybench.cli.comparing.history", "Follow each figure over all runs of a folder."),
+    "samples": ("raybench.cli.samples", "Give a run samples that DCGM or Prometheus took."),
+    "collect": ("raybench.cli.collect", "Fetch logs and facts of hosts, and say what they prove."),
+    "agent": ("raybench.cli.agent", "Watch this node while something runs on it, and warn."),
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
-    "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost before running."),
-    "plan": ("raybench.cli.planning.plan", "Plan a training: what fits, how long, what it costs, how to start it."),
-    "expected": ("raybench.cli.expected", "Say what bandwidth a healthy system of a shape reaches, and why."),
+    "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost."),
+    "plan": ("raybench.cli.planning.plan", "Plan a training: what fits, how long, what it costs."),
+    "expected": ("raybench.cli.expected", "Say what bandwidth a healthy system reaches, and why."),
+}
+
+# How `raybench --help` groups them; each command stands in one group.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Before anything runs": ("init", "selftest", "preflight", "configure", "nodes", "plan", "estimate", "expected"),
+    "Measure": ("cluster", "fabric", "run", "train", "memory", "checkpoint", "study", "launch"),
+    "While it runs": ("top", "agent"),
+    "Find out why": ("diagnose", "collect", "slurm"),
+    "Results": ("show", "compare", "baseline", "history", "samples"),
 }
 
 
@@ -75,8 +81,11 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
+        groups: Mapping[str, Collection[str]] = GROUPS if self.table is COMMANDS else {"Commands": self.table}
+        width = max(map(len, self.table))
+        for title, names in groups.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", self.table[name][1]) for name in names])
 
 
 def _help_command() -> click.Command:
@@ -96,7 +105,7 @@ def _help_command() -> click.Command:
     epilog="""\b
 Start here:
   raybench run --nodes 2               this machine alone: two emulated nodes
-  raybench init gpu-01 gpu-02 ...      a cluster: hosts.yml, then preflight -i hosts.yml, cluster up -i hosts.yml, run
+  raybench init gpu-01 gpu-02 ...      a cluster; then preflight -i hosts.yml
   raybench diagnose nccl_debug.log     a log that you have
 
 Exit codes: 0 clean, 1 a problem was found, 2 invalid usage or unreadable input, 3 the run is incomplete.""",

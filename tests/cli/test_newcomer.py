@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from raybench.cli import COMMANDS, group
+from raybench.cli import COMMANDS, GROUPS, group
 from raybench.errors import UsageError, nearest, unknown_value
 from raybench.execution.placement import Candidate
 from raybench.execution.ray_cluster.session import emulated_candidates
@@ -180,8 +180,11 @@ def chunks(master: int, deadline: float) -> "list[tuple[float, bytes]]":
 
 def test_every_command_of_the_help_can_be_asked_for_help() -> None:
     shown = CliRunner().invoke(group, ["--help"]).output
-    listed = shown.partition("Commands:")[2].partition("Exit codes:")[0]
-    assert re.findall(r"^  ([a-z-]+) ", listed, re.MULTILINE) == list(COMMANDS)
+    listed = shown.partition("Options:")[2].partition("Start here:")[0]
+    assert sorted(re.findall(r"^  ([a-z-]+)  ", listed, re.MULTILINE)) == sorted(COMMANDS), "each in one of GROUPS"
+    assert [title for title in GROUPS if f"\n{title}:\n" not in shown] == []
+    assert len(shown.split("\n")) <= 60
+    assert max(map(len, listed.split("\n"))) < 80, "a line a command"
     for name in COMMANDS:
         # A process each: click keeps a command's help option as it was first asked for, in other tests without -h.
         assert subprocess.run([*RAYBENCH, name, "-h"], capture_output=True, check=False).returncode == 0

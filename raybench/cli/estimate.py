@@ -24,7 +24,8 @@ Examples:
 _OPTIONS: list[Any] = [
     click.option("--model", default="llama-8b", show_default=True, metavar="NAME|PATH",
                  help="tiny, gpt2, gpt2-xl, llama-7b, llama-8b, llama-70b, mistral-7b, ...; an unknown one lists all. "
-                 "Or the config.json of a Hugging Face model, or the folder that has it."),
+                 "Or the config.json of a Hugging Face model, its folder, or package.module:factory of a "
+                 "torch.nn.Module."),
     click.option("--layers", type=int, help="Another number of layers than the model's."),
     click.option("--hidden", type=int, help="Another hidden size."),
     click.option("--heads", type=int, help="Another number of attention heads."),

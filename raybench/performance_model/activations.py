@@ -5,6 +5,7 @@ is computed in fp32 there, whatever comes in, and each layer that reads it casts
 ``tests/performance_model/test_saved_activations.py``, and with all the rest of a step in ``test_memory_counted.py``.
 """
 
+from raybench.performance_model.counted_model import CountedModel
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import OF_EXPERTS, Transformer
 
@@ -21,6 +22,8 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     q, and with it FlashAttention's output, laid out by heads; not in fp32 on a GPU, where another kernel computes.
     SwiGLU keeps gate, its SiLU and up; GELU its input.
     """
+    if isinstance(model, CountedModel):
+        return model.block_kept_bytes / model.sample_length
     inner, width = model.heads * model.head_size, setup.compute_bytes
     casts_anew = setup.has_autocast and setup.kernels == "plain"
     readers = (3 + (2 if model.gated else 1)) if casts_anew else 2
@@ -74,6 +77,8 @@ def checkpoint_bytes_per_token(model: Transformer, setup: TrainingSetup) -> floa
 
 def outer_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """Of the last normalisation, and the input of an output layer that is trained."""
+    if isinstance(model, CountedModel):
+        return model.outer_kept_bytes / model.sample_length
     read = 0 if setup.lora_rank else model.hidden * setup.compute_bytes / setup.sequence_shards
     return norm_bytes_per_token(model, setup) + read
 

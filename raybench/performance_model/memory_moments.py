@@ -134,8 +134,9 @@ class Step:
     @property
     def unpacked(self) -> float:
         """The largest weight of a 4-bit base, unpacked."""
-        largest = max(inputs * outputs for inputs, outputs in self.model.linears().values())
-        return float(largest * _UNPACKED_BYTES) if self.setup.quantized else 0.0
+        if not self.setup.quantized:
+            return 0.0
+        return float(max(inputs * outputs for inputs, outputs in self.model.linears().values()) * _UNPACKED_BYTES)
 
     @property
     def passing(self) -> float:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raybench.errors import UsageError
+from raybench.services.counted_model import counted_model, is_import_path
 from raybench.services.estimate_machine import machine_of, network_of
 from raybench.services.study_options import price_table
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activation: fp8 is of matrix products alone
 _KEEPING = ("ddp", "zero1", "zero2")  # their gradients stay where they are from step to step
+_COUNTED_LENGTH = 2048  # tokens of a sample, where nobody says, of a model that is counted
 _MOST = 10**12
 
 
@@ -156,12 +158,22 @@ def _model(options: EstimateOptions) -> "Transformer":
     from raybench.performance_model.model_config import is_config, model_of_config
     from raybench.performance_model.transformer import preset_named
 
-    model = model_of_config(options.model) if is_config(options.model) else preset_named(options.model)
     names = ("layers", "hidden", "heads", "kv_heads", "feedforward", "vocabulary")
     changes = {
         name: value for name in names if (value := _at_least_one(getattr(options, name), f"--{name.replace('_', '-')}"))
     }
+    if is_import_path(options.model):
+        return _counted(options, changes)
+    model = model_of_config(options.model) if is_config(options.model) else preset_named(options.model)
     return model.resized(**changes) if changes else model
+
+
+def _counted(options: EstimateOptions, changes: dict[str, int]) -> "Transformer":
+    if changes or options.lora_rank or options.selective_checkpointing:
+        given = "its sizes" if changes else "LoRA" if options.lora_rank else "--selective-checkpointing"
+        raise UsageError(f"--model {options.model} is taken as it is; {given} cannot be chosen beside an import path")
+    length = _at_least_one(options.sequence_length, "--sequence-length") or _COUNTED_LENGTH
+    return counted_model(options.model, sequence_length=length, dtype=options.dtype)
 
 
 def _targets(text: str | None) -> tuple[str, ...]:

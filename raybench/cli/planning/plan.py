@@ -87,10 +87,10 @@ _OF_PLAN = ("nodes", "method", "samples_per_step", "tokens", "samples", "epochs"
 def command(model: str, as_json: bool, **options: Any) -> None:
     """Plan a training: what fits, how fast, how long, what it costs, and how to start the best of it.
 
-    MODEL is a name such as llama-8b, or the config.json of a Hugging Face model, or its folder. Tries DDP, ZeRO and
-    FSDP in all forms, and models cut by tensor, context, pipeline and expert, with and without activation
-    checkpointing, each with the largest micro-batch that fits. Bounds, not promises: nothing is measured. Exits with 1
-    where nothing fits or a goal is missed, 3 where that is open.
+    MODEL is a name such as llama-8b, the config.json of a Hugging Face model, its folder, or package.module:factory of
+    a torch.nn.Module. Tries DDP, ZeRO and FSDP in all forms, and models cut by tensor, context, pipeline and expert,
+    with and without activation checkpointing, each with the largest micro-batch that fits. Bounds, not promises:
+    nothing is measured. Exits with 1 where nothing fits or a goal is missed, 3 where that is open.
     """
     from raybench.services.estimate import EstimateOptions
     from raybench.services.planning.plan import PlanOptions, training_plan

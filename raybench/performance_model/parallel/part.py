@@ -9,6 +9,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 
 from raybench.errors import UsageError
+from raybench.performance_model.counted_model import CountedModel
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.training_setup import TrainingSetup, keeps_gathered
 from raybench.performance_model.transformer import OF_EXPERTS, Transformer
@@ -87,6 +88,8 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
 
 
 def _check(model: Transformer, layout: Layout) -> None:
+    if isinstance(model, CountedModel):
+        raise UsageError(f"how {model.name} would be cut over ranks is not known; take ddp, zero1, zero2 or fsdp")
     if model.heads % layout.tensor:
         raise UsageError(
             f"--tensor-parallel is {layout.tensor}, and {model.name} has {model.heads} attention heads, which cannot "

@@ -1,0 +1,153 @@
+"""Any ``torch.nn.Module`` by its import path, without memory: its parameters, operations and what autograd keeps of it.
+
+``python -m raybench.benchmarks.training.models.counted package.module:factory LENGTH TYPE`` prints one line of JSON. In
+a process of its own, since the user's code runs here. On the meta device nothing is computed; torch's own counter
+(``torch.utils.flop_counter``) counts the operations of a forward and a backward pass.
+"""
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
+
+
+def main(arguments: list[str]) -> int:
+    """Count what is asked for; 1, with the reason on stderr, where that cannot be."""
+    path, length, dtype = arguments[0], int(arguments[1]), getattr(torch, arguments[2])
+    try:
+        sys.stdout.write(f"{json.dumps(counted(path, length, dtype))}\n")
+    except Exception as error:  # noqa: BLE001  # the user's code: whatever it raises is the answer
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return 1
+    return 0
+
+
+def counted(path: str, length: int, dtype: torch.dtype) -> dict[str, Any]:
+    """Shapes of the parameters of each block and of the rest, operations of a sample, bytes that autograd keeps."""
+    place, _, name = path.partition(":")
+    sys.path.append("")  # the user's own modules; last, so that none of them stands in for one of ours
+    with torch.device("meta"):
+        made: Any = importlib.import_module(place)
+        for part in name.split("."):
+            made = getattr(made, part)
+        made = made() if callable(made) and not isinstance(made, nn.Module) else made
+    module, inputs = made if isinstance(made, tuple) else (made, None)
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"{path} gives a {type(module).__name__}, not a torch.nn.Module")
+    module = module.to(device="meta", dtype=dtype)
+    if inputs is None:
+        inputs = (torch.zeros(1, length, dtype=torch.long, device="meta"),)
+    inputs = tuple(_moved(one, dtype) for one in (inputs if isinstance(inputs, tuple) else (inputs,)))
+    blocks = _blocks(module)
+    with FlopCounterMode(display=False) as counter:
+        _loss(module(*inputs)).backward()
+    kept = _Kept(module, blocks)
+    with (
+        torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda one: one),
+        mock.patch.object(functional, "scaled_dot_product_attention", _fused_attention),
+    ):
+        _loss(module(*inputs))
+    inside = {id(one) for block in blocks for one in block.parameters()}
+    rest = [one for one in module.parameters() if id(one) not in inside]
+    return {
+        "blocks": len(blocks),
+        "block_shapes": [list(one.shape) for one in blocks[0].parameters()] if blocks else [],
+        "outer_shapes": [list(one.shape) for one in rest],
+        "operations": counter.get_total_flops(),
+        "block_kept_bytes": kept.in_blocks / max(1, len(blocks)),
+        "outer_kept_bytes": kept.outside,
+        "width": max((one.in_features for one in module.modules() if isinstance(one, nn.Linear)), default=1024),
+    }
+
+
+def _loss(output: Any) -> torch.Tensor:
+    """A number that depends on all outputs."""
+    outputs = [one for one in _tensors(output) if one.requires_grad]
+    if not outputs:
+        raise ValueError("its output depends on no parameter, so that there is nothing to train")
+    return torch.stack([one.float().sum() for one in outputs]).sum()
+
+
+_PLAIN_ATTENTION = functional.scaled_dot_product_attention
+
+
+def _fused_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None, *rest: Any, **options: Any
+) -> torch.Tensor:
+    """As a GPU has it, which keeps no probabilities; the meta device takes the plain one, which does."""
+    if attn_mask is not None or query.dtype == torch.float32:
+        return _PLAIN_ATTENTION(query, key, value, attn_mask, *rest, **options)
+    found: torch.Tensor = torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, 0.0, True)[0]
+    return found
+
+
+def _blocks(module: nn.Module) -> list[nn.Module]:
+    """The longest list of modules whose parameters have equal shapes; none where nothing is repeated."""
+
+    def shapes(one: nn.Module) -> list[torch.Size]:
+        return [parameter.shape for parameter in one.parameters()]
+
+    lists = [
+        list(one)
+        for one in module.modules()
+        if isinstance(one, nn.ModuleList | nn.Sequential) and len(one) > 1 and shapes(one[0])
+    ]
+    alike = [one for one in lists if all(shapes(block) == shapes(one[0]) for block in one)]
+    return max(
+        alike, key=lambda one: sum(parameter.numel() for parameter in one[0].parameters()) * len(one), default=[]
+    )
+
+
+class _Kept:
+    """Bytes of the tensors that autograd keeps, each once, parameters apart."""
+
+    def __init__(self, module: nn.Module, blocks: list[nn.Module]) -> None:
+        self.in_blocks, self.outside, self._depth = 0, 0, 0
+        self._known = {one.untyped_storage()._cdata for one in module.parameters()}
+        self._held: list[torch.Tensor] = []  # a storage's address is given again once it is gone
+        for block in blocks:
+            block.register_forward_pre_hook(lambda *_: self._move(1))
+            block.register_forward_hook(lambda *_: self._move(-1))
+
+    def _move(self, step: int) -> None:
+        self._depth += step
+
+    def pack(self, one: torch.Tensor) -> torch.Tensor:
+        """Count a tensor that is kept."""
+        storage = one.untyped_storage()
+        if storage._cdata not in self._known:
+            self._known.add(storage._cdata)
+            self._held.append(one)
+            if self._depth:
+                self.in_blocks += storage.nbytes()
+            else:
+                self.outside += storage.nbytes()
+        return one
+
+
+def _moved(one: Any, dtype: torch.dtype) -> Any:
+    if not isinstance(one, torch.Tensor):
+        return one
+    return one.to(device="meta", dtype=dtype if one.is_floating_point() else one.dtype)
+
+
+def _tensors(output: Any) -> Iterator[torch.Tensor]:
+    if isinstance(output, torch.Tensor):
+        yield output
+    elif isinstance(output, dict):
+        for one in output.values():
+            yield from _tensors(one)
+    elif isinstance(output, tuple | list):
+        for one in output:
+            yield from _tensors(one)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

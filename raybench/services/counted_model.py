@@ -1,0 +1,81 @@
+"""A model named by its import path: counted in a process of its own, since the user's code runs there."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from raybench.errors import UsageError
+
+if TYPE_CHECKING:
+    from raybench.performance_model.counted_model import CountedModel
+
+LIMIT_SECONDS = 120.0
+_PATH = re.compile(r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.]{0,200}")
+_MOST_SHOWN = 300  # characters of what went wrong
+_TORCH_TYPES = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "bfloat16"}
+
+
+def is_import_path(name: str) -> bool:
+    """Whether a model's name is ``package.module:factory``."""
+    return _PATH.fullmatch(name) is not None
+
+
+def counted_model(
+    path: str, *, sequence_length: int, dtype: str, limit_seconds: float = LIMIT_SECONDS
+) -> "CountedModel":
+    """The module that ``path`` names, or that what it names gives when called, on the meta device.
+
+    It may give ``(module, inputs)``, inputs of one sample; else it is fed with ``sequence_length`` tokens. Raises
+    UsageError where it cannot be imported, built or run, or takes longer than ``limit_seconds``.
+    """
+    words = [sys.executable, "-P", "-m", "raybench.benchmarks.training.models.counted"]
+    try:
+        done = subprocess.run(
+            [*words, path, str(sequence_length), _TORCH_TYPES[dtype]],
+            capture_output=True,
+            text=True,
+            timeout=limit_seconds,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        )
+    except subprocess.TimeoutExpired:
+        raise UsageError(
+            f"--model {path} was not counted within {limit_seconds:g} s; give a factory that only builds the module"
+        ) from None
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        raise UsageError(
+            f"--model {path} cannot be counted on the meta device: {reason[:_MOST_SHOWN]}; give package.module:factory "
+            "of a torch.nn.Module that takes tokens, or of (module, inputs)"
+        )
+    return model_of(path, json.loads(done.stdout.splitlines()[-1]), sequence_length)
+
+
+def model_of(path: str, found: dict[str, Any], length: int) -> "CountedModel":
+    """The model of what was counted with samples of so many tokens."""
+    from raybench.performance_model.counted_model import CountedModel
+
+    block, outer = (tuple(tuple(shape) for shape in found[name]) for name in ("block_shapes", "outer_shapes"))
+    if not found["blocks"]:  # nothing is repeated: it is one block
+        block, outer = outer, ()
+    kept = found["block_kept_bytes"] if found["blocks"] else found["outer_kept_bytes"]
+    return CountedModel(
+        name=path,
+        layers=max(1, found["blocks"]),
+        hidden=max(1, int(found["width"])),
+        heads=1,
+        head_width=1,
+        feedforward=1,
+        vocabulary=1,
+        context=length,
+        shapes_of_block=block,
+        shapes_outside=outer,
+        operations=float(found["operations"]),
+        sample_length=length,
+        block_kept_bytes=float(kept),
+        outer_kept_bytes=float(found["outer_kept_bytes"]) if found["blocks"] else 0.0,
+    )

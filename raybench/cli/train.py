@@ -13,6 +13,8 @@ Examples:
   raybench train --nodes 2                        DDP of a tiny transformer on two emulated nodes
   raybench train --strategy ddp,fsdp --model llama-8b --batch-size 2 --sequence-length 8192 --dtype bf16
   raybench train --model mlp --hidden-dims 64,32,16 --batch-size 32 --steps 100 --repeats 5
+  raybench train --model mlp --data spiral --steps 300 --lr-schedule cosine   learns: validation loss
+  raybench train --data corpus.jsonl --data-workers 2 --steps 500 --clip-grad-norm 1
   raybench train --strategy qlora --model mistral-7b --sequence-length 512 --profile
   raybench train --strategy lora --adapter peft --model llama-8b --weights /models/llama-8b
   raybench train --strategy fsdp --sharding hybrid --nodes 4 --address head:6379 --json > result.json
@@ -57,6 +59,17 @@ _OPTIONS: list[Any] = [
                  "the exposed communication; 0 leaves it out.  [default: 10]"),
     click.option("--profile", is_flag=True, default=None, help="Keep a trace of each rank for Perfetto or TensorBoard "
                  "in logs/."),
+    click.option("--data", metavar="NAME|PATH", help="spiral (of the mlp) or text, made on the spot; or a file or "
+                 "folder of text, JSON lines or parquet on every node, read byte by byte.  [default: random]"),
+    click.option("--data-workers", type=int, metavar="N", help="Processes a rank that load data ahead.  [default: 0]"),
+    click.option("--validation-share", type=float, metavar="X", help="Of the data, held out.  [default: 0.1]"),
+    click.option("--eval-every", type=int, metavar="N", help="Timed steps from one evaluation of the held-out data to "
+                 "the next; 0: none.  [default: a tenth of --steps]"),
+    click.option("--lr-schedule", metavar="NAME", help="constant, cosine or linear, down to 0.  [default: constant]"),
+    click.option("--lr-warmup-steps", type=int, metavar="N", help="Steps in which the learning rate rises, from the "
+                 "first warm-up step on.  [default: 0]"),
+    click.option("--clip-grad-norm", type=float, metavar="X", help="The largest norm of all gradients together.  "
+                 "[default: not clipped]"),
     click.option("--seed", type=int, metavar="N", help="Of weights and data.  [default: 0]"),
 ]  # fmt: skip
 
@@ -66,7 +79,7 @@ _OPTIONS: list[Any] = [
 def command(
     config_file: str | None, as_json: bool, full: bool, quiet: bool, dry_run: bool, strategy: str | None, **options: Any
 ) -> None:
-    """Train a model on synthetic data and say what a step is made of, and what of it waits for the network.
+    """Train a model on random data, or on what it can learn, and say what of a step waits for the network.
 
     The first steps are checked against one process that computes the whole batch. Without a cluster to join, one is
     embedded on this machine: real ranks, EMULATED machines. Writes DIR/RUN_ID as 'raybench run' does.

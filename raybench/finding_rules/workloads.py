@@ -43,4 +43,22 @@ Source: what the allocator says after a step; `raybench estimate` calculates the
     ),
 )
 
-RULES = (LOSS_NOT_FINITE, DOES_NOT_FIT)
+DATA_LOADING_SLOW = MeasuredRule(
+    id="data-loading-slow",
+    title="Steps of a training wait for its data",
+    severity="warning",
+    text="""
+A training on data from files waits for its loader for more than a tenth of its steps.
+
+Symptom: the phase data, which is what a rank waits for the next micro-batch, is more than 10 % of the mean step.
+
+Why: reading and preparing samples takes longer than the step, or is done within it, by no worker that is ahead.
+
+Not when: the data are made on the spot (random, spiral, text), or the share is at most 10 %.
+
+Source: the phases of all timed steps, mean over steps and ranks.
+""",
+    recommended=advice("load-data-ahead", "Raise --data-workers, or put the data on faster storage."),
+)
+
+RULES = (LOSS_NOT_FINITE, DOES_NOT_FIT, DATA_LOADING_SLOW)

@@ -50,7 +50,7 @@ def _models(*, models: str | None = None) -> Sequence[Variant]:
         raise UsageError("say which models to compare, such as --models gpt2,gpt2-xl; or continue with --resume DIR")
     chosen = [model_variant(one) for one in _names_of(models, "--models", "")]
     for variant in chosen:
-        if variant.name.lower() not in model_names():
+        if variant.arguments[:2] != ("--model", "mlp") and variant.name.lower() not in model_names():
             raise unknown_name("model", variant.name, model_names())
     return chosen
 

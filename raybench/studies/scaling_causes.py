@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from raybench.documents.run.communication import HIGH_OVERHEAD, band_of_overhead
+from raybench.documents.run.training import HIGH_DATA_SHARE
 from raybench.documents.study.row import TrainingRow
-from raybench.timeline.rules.gpu_waits import HIGH_DATA_SHARE
 
 SMALL_BATCH = 4
 WIDE_SPREAD = 0.10

@@ -1,6 +1,7 @@
 """How throughput and memory change with the batch, or with the model. Pure."""
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -27,8 +28,15 @@ def batch_variant(text: str) -> Variant:
 
 
 def model_variant(text: str) -> Variant:
-    """The variant of a model, by the name that ``raybench train --model`` takes. Raises UsageError for an empty one."""
+    """The variant of a model, by the name that ``raybench train --model`` takes, or ``mlp:64x3``: width and depth.
+
+    Raises UsageError for an empty one.
+    """
     name = text.strip()
+    sized = re.fullmatch(r"mlp:(\d{1,6})x(\d{1,3})", name)
+    if sized and int(sized[1]) and int(sized[2]):
+        dims = ",".join([sized[1]] * int(sized[2]))
+        return Variant(name=name, arguments=("--model", "mlp", "--hidden-dims", dims), facts=VariantFacts(model=name))
     if not name or "/" in name or name.startswith("-"):
         raise UsageError(f"'{text}' is not the name of a model; 'raybench train --help' lists them")
     return Variant(name=name, arguments=("--model", name), facts=VariantFacts(model=name))

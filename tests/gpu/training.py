@@ -26,8 +26,9 @@ from raybench.benchmarks.training.models.precision import chosen_dtype, forward_
 from raybench.benchmarks.training.models.trainable import built, trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import TrainingRecord
-from raybench.benchmarks.training.step import batch_of, optimizer_of
+from raybench.benchmarks.training.step import batch_of
 from raybench.benchmarks.training.strategies import materialise
+from raybench.benchmarks.training.update import optimizer_of
 from raybench.documents.run.training import TrainingPoint
 from tests.gpu.record import Comparison
 from tests.gpu.step import Bench, NotRunError, Outcome, StepFailedError

@@ -200,6 +200,14 @@ def test_a_single_batch_says_nothing_about_larger_ones() -> None:
     assert grown.why.startswith("throughput still grows there; measure larger ones")
 
 
+def test_width_and_depth_of_an_mlp_are_a_model() -> None:
+    variant = model_variant("mlp:64x3")
+    assert (variant.name, variant.arguments) == ("mlp:64x3", ("--model", "mlp", "--hidden-dims", "64,64,64"))
+    for text in ("mlp:0x3", "mlp:64", "mlp:64x0", "mlp:64x3x2"):
+        with pytest.raises(UsageError, match="model"):
+            variants_of("model-size", {"models": text})
+
+
 def test_models_keep_their_order_and_have_no_knee() -> None:
     plan = study("model-size", model_variant("small"), model_variant("tiny"), repeats=3)
     seconds = {"small": 0.5, "tiny": 0.1}

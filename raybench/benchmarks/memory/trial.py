@@ -23,8 +23,9 @@ from raybench.benchmarks.memory.record import Trial
 from raybench.benchmarks.training.models.precision import chosen_dtype, forward_context, loss_scaler, use_float8
 from raybench.benchmarks.training.models.trainable import Batch, Trainable, built, trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.step import batch_of, optimizer_of
+from raybench.benchmarks.training.step import batch_of
 from raybench.benchmarks.training.strategies import Shards, materialise, prepare
+from raybench.benchmarks.training.update import optimizer_of
 
 _STEPS = 2  # the optimizer makes its state in the first
 _FULL = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "CUDA out of memory")

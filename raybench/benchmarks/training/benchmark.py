@@ -24,6 +24,7 @@ from raybench.benchmarks.training.step import Trainer
 from raybench.benchmarks.training.strategies import apply_strategy
 from raybench.benchmarks.training.traffic import step_traffic
 from raybench.benchmarks.training.usage import Usage, device_facts
+from raybench.benchmarks.training.validation import Evaluations
 from raybench.benchmarks.training.waiting import CollectiveClock
 
 _WARM_UP_DATA = 2_000_000  # step numbers, and with them data, that no timed step has
@@ -38,7 +39,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, 
     options: TrainingOptions = spec.options
     dtype = chosen_dtype(options.dtype, context.device)
     context.progress.enter("preparing buffers")
-    trainable = trainable_of(options)
+    trainable = trainable_of(options, context.world_size)
     trainer = _trainer(context, trainable, spec.name, options, dtype)
     facts = _facts(context, spec, trainer, dtype, trainable)
     context.progress.enter("warming up")
@@ -46,7 +47,7 @@ def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, 
         trainer.step(_WARM_UP_DATA + step)
         context.progress.iteration(step + 1)
     label = labels_of(spec, context.world_size)[0]
-    timed = yield from _time(context, trainer, options, label, facts)
+    timed = yield from _time(context, trainer, trainable, options, label, facts)
     exposure = _exposure(context, trainer, spec.name, options)
     trainer.end()
     del trainer
@@ -77,16 +78,25 @@ def _check(
 
 
 def _time(
-    context: RankContext, trainer: Trainer, options: TrainingOptions, label: str, facts: dict[str, Any]
+    context: RankContext,
+    trainer: Trainer,
+    trainable: Trainable,
+    options: TrainingOptions,
+    label: str,
+    facts: dict[str, Any],
 ) -> Generator[TrainingRecord, None, dict[str, Any]]:
     """Time the steps, and tell them in parts meanwhile: the last when an error ends them, or all are through."""
     context.progress.enter("timing")
     usage = Usage(context)
+    evaluations = Evaluations(context, trainer, trainable.samples, options)
+    evaluations.after(0)
+    if trainer.feed is not None:
+        trainer.feed.announce(0, options.steps * options.accumulate)
     synchronize(context)
     clock, waiting = clock_of(context.device), CollectiveClock(context.device)
     replicas = trainer.strategy.has_gradient_marks
     losses: list[torch.Tensor] = []
-    parts = Parts(label, facts, clock, usage, None if replicas else waiting, losses)
+    parts = Parts(label, facts, clock, usage, None if replicas else waiting, losses, evaluations.found)
     try:
         with contextlib.nullcontext() if replicas else waiting.installed():
             for step in range(options.steps):
@@ -99,6 +109,9 @@ def _time(
                     usage.sample_gpu()
                 if parts.is_due:
                     yield from parts.tell()
+                if evaluations.is_due(step + 1):
+                    with clock.pausing(), waiting.pausing():
+                        evaluations.after(step + 1)
     except RuntimeError:
         with contextlib.suppress(RuntimeError):  # a device that is broken tells nothing any more
             yield from parts.tell()
@@ -114,6 +127,7 @@ def _time(
         "collectives": () if replicas else waiting.read(),
         "pieces": () if replicas else waiting.pieces(),
         "losses": tuple(float(loss.item()) for loss in losses),
+        "validations": tuple(evaluations.found),
         "memory": usage.memory(),
         "utilization": usage.utilization(),
     }
@@ -125,6 +139,19 @@ def _exposure(context: RankContext, trainer: Trainer, strategy: str, options: Tr
     if not options.overlap_steps and not options.profile:
         return Exposure(remarks=("not measured: --overlap-steps is 0",))
     return measure_exposure(context, trainer, strategy, options)
+
+
+def _data_facts(trainable: Trainable) -> dict[str, Any]:
+    """What is trained on, where it can be learned."""
+    samples = trainable.samples
+    if samples is None:
+        return {}
+    return {
+        "data": samples.name,
+        "training_samples": samples.count,
+        "validation_samples": samples.held_out,
+        "data_remark": samples.remark,
+    }
 
 
 def _facts(
@@ -143,5 +170,6 @@ def _facts(
         "quantised_bytes": frozen,
         "adapter": versions_of_adapters(options, spec.name),
         "tokens_per_sample": trainable.tokens_per_sample,
+        **_data_facts(trainable),
         "threads": torch.get_num_threads(),
     }

@@ -3,8 +3,9 @@
 On a GPU nothing is waited for within a step; the events are read when the steps are over.
 """
 
+import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -26,6 +27,9 @@ class PhaseClock(Protocol):
     def end_step(self) -> None:
         """The step is over."""
 
+    def pausing(self) -> contextlib.AbstractContextManager[None]:
+        """What is done within, between two steps, is in neither."""
+
     def later(self, known: int) -> Sequence[dict[str, int]]:
         """The marks of the steps after the ``known`` ones, as far as they are over by now, in nanoseconds.
 
@@ -43,11 +47,21 @@ class HostClock:
         self._begin = time.perf_counter_ns()
         self._steps: list[dict[str, int]] = []
         self._marks: dict[str, int] = {}
+        self._paused = 0
 
     def mark(self, name: str) -> None:
         """See PhaseClock."""
         self._marks.pop(name, None)
-        self._marks[name] = time.perf_counter_ns()
+        self._marks[name] = time.perf_counter_ns() - self._paused
+
+    @contextlib.contextmanager
+    def pausing(self) -> Iterator[None]:
+        """See PhaseClock."""
+        begun = time.perf_counter_ns()
+        try:
+            yield
+        finally:
+            self._paused += time.perf_counter_ns() - begun
 
     def end_step(self) -> None:
         """See PhaseClock."""
@@ -79,6 +93,7 @@ class DeviceClock:  # gpu: train-ddp, step-parity
         self._begin.record()
         self._steps: list[dict[str, Any]] = []
         self._marks: dict[str, Any] = {}
+        self._resumed: dict[int, Any] = {}  # where a step began other than at the end of the one before
         self._told = 0.0  # seconds to the end of the last step that was given
 
     @staticmethod
@@ -91,6 +106,15 @@ class DeviceClock:  # gpu: train-ddp, step-parity
         event = self._marks.pop(name, None) or self._event()
         event.record()
         self._marks[name] = event
+
+    @contextlib.contextmanager
+    def pausing(self) -> Iterator[None]:
+        """See PhaseClock."""
+        try:
+            yield
+        finally:
+            self._resumed[len(self._steps)] = event = self._event()
+            event.record()
 
     def end_step(self) -> None:
         """See PhaseClock."""
@@ -106,26 +130,28 @@ class DeviceClock:  # gpu: train-ddp, step-parity
     def later(self, known: int) -> Sequence[dict[str, int]]:
         """See PhaseClock. The device comes to the end of a step after all else that was queued in it."""
         over = takewhile(lambda events: bool(events["end"].query()), self._steps[known:])
-        steps = self._seconds(over, self._steps[known - 1]["end"] if known else self._begin, self._told)
+        steps = self._seconds(over, known, self._told)
         self._told = steps[-1][-1][1] if steps else self._told
         return [{name: round(at * 1e9) for name, at in marks} for marks in steps]
 
     def read(self) -> tuple[list[float], list[Marks]]:
         """See PhaseClock."""
         torch.cuda.synchronize(self._device)
-        steps = self._seconds(self._steps, self._begin, 0.0)
+        steps = self._seconds(self._steps, 0, 0.0)
         return [marks[-1][1] for marks in steps], steps
 
-    @staticmethod
-    def _seconds(later: Iterable[dict[str, Any]], begin: Any, before: float) -> list[Marks]:
-        """Each event is read against the end of the step before, which was ``begin``, ``before`` seconds on.
+    def _seconds(self, later: Iterable[dict[str, Any]], first: int, before: float) -> list[Marks]:
+        """Of the steps from ``first`` on; each event is read against the end of the step before, ``before`` seconds on.
+
+        After a pause that is the end of the pause.
 
         CUDA gives milliseconds in float32: after an hour these would be counted in steps of 0.25 ms.
         """
         steps: list[Marks] = []
-        for events in later:
+        for number, events in enumerate(later, first):
+            begin = self._resumed.get(number) or (self._steps[number - 1]["end"] if number else self._begin)
             steps.append([(name, before + begin.elapsed_time(event) / 1e3) for name, event in events.items()])
-            before, begin = steps[-1][-1][1], events["end"]
+            before = steps[-1][-1][1]
         return steps
 
 

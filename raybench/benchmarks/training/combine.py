@@ -1,17 +1,18 @@
 """The records of all ranks to one point of the result. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from raybench.benchmarks.messages.combine import operation_seconds
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.models.shapes import flop_per_sample
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.record import PHASES, TrainingRecord, differences
+from raybench.benchmarks.training.record import PHASES, TrainingRecord, Validation, differences
 from raybench.benchmarks.training.straggler import LEAST_STEPS, stragglers, undecided
 from raybench.documents.run.communication import Communication
 from raybench.documents.run.facts import TrainingFacts, typed
-from raybench.documents.run.training import Straggler, TrainingPoint
+from raybench.documents.run.training import Straggler, TrainingPoint, ValidationPoint
 from raybench.hardware.gpus import find_gpu, unknown_reason
 from raybench.stats import median, order_interval
 
@@ -48,6 +49,7 @@ def training_point(
         flop_per_sample=flop_per_sample(options, spec.name),
         phases={name: phases[name] for name in PHASES if name in phases},
         losses=_losses(launches[0]),
+        validation=tuple(map(_validation, first.validations)),
         memory=_memory(records),
         utilization=_utilization(records),
         communication=communication,
@@ -64,6 +66,12 @@ def training_point(
         cut_seconds=_step_seconds(cut) if cut else (),
         rank_step_seconds=tuple(spread for launch in launches for spread in _rank_step_seconds(launch)),
     )
+
+
+def _validation(one: Validation) -> ValidationPoint:
+    """JSON has no NaN: a loss that is not a number is none."""
+    loss = one.loss if isfinite(one.loss) else None
+    return ValidationPoint(step=one.step, epoch=one.epoch, loss=loss, accuracy=one.accuracy, samples=one.samples)
 
 
 def _step_seconds(launch: Launch) -> tuple[float, ...]:

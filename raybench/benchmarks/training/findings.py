@@ -5,10 +5,11 @@ from math import isfinite
 
 from diagnostics.findings import Finding
 from diagnostics.limits import NORMAL_95
+from raybench.benchmarks.training.options import MADE_DATA
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.communication import HIGH_OVERHEAD
-from raybench.documents.run.training import Straggler, TrainingPoint
-from raybench.finding_rules.workloads import LOSS_NOT_FINITE
+from raybench.documents.run.training import HIGH_DATA_SHARE, Straggler, TrainingPoint
+from raybench.finding_rules.workloads import DATA_LOADING_SLOW, LOSS_NOT_FINITE
 from raybench.units import format_seconds
 
 LARGE_EXCESS, LARGE_EMULATED_EXCESS = 0.25, 0.6  # of a rank at 0.8, and at about 0.6, of the others' speed
@@ -25,6 +26,8 @@ def training_findings(
     large = LARGE_EMULATED_EXCESS if emulated else LARGE_EXCESS
     for point in benchmark.workload:
         if isinstance(point, TrainingPoint):
+            if point.known_facts.data not in (None, *MADE_DATA) and point.data_share > HIGH_DATA_SHARE:
+                yield _loading(point)
             if not all(map(isfinite, point.losses)):
                 yield _diverged(point)
             for straggler in point.stragglers:
@@ -41,6 +44,18 @@ def _diverged(point: TrainingPoint) -> Finding:
         summary=f"{point.label}: the loss is not a finite number {when}",
         explanation="The parameters are NaN or infinite by then: step times are of a training that learns nothing.",
         recommendations=LOSS_NOT_FINITE.advise(),
+    )
+
+
+def _loading(point: TrainingPoint) -> Finding:
+    return DATA_LOADING_SLOW.finding(
+        confidence="likely",
+        summary=f"{point.label}: {point.data_share:.0%} of a step waits for data (above {HIGH_DATA_SHARE:.0%})",
+        explanation=(
+            f"Of {format_seconds(point.seconds.mean)} a step, {format_seconds(point.phases['data'])} go by before the "
+            "loader has the next micro-batches."
+        ),
+        recommendations=DATA_LOADING_SLOW.advise(),
     )
 
 

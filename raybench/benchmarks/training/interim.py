@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from raybench.benchmarks.training.clock import PhaseClock
-from raybench.benchmarks.training.record import Check, Exposure, StepMarks, TrainingRecord
+from raybench.benchmarks.training.record import Check, Exposure, StepMarks, TrainingRecord, Validation
 from raybench.benchmarks.training.usage import Usage
 from raybench.benchmarks.training.waiting import CollectiveClock
 
@@ -27,9 +27,12 @@ UNEXPOSED = Exposure(remarks=("exposed communication was not measured: the run e
 
 
 class Parts:
-    """The parts of one launch. ``losses`` grows with the steps; ``waiting`` is None where nothing is timed there."""
+    """The parts of one launch. ``losses`` and ``validations`` grow with the steps.
 
-    def __init__(
+    ``waiting`` is None where nothing is timed there.
+    """
+
+    def __init__(  # noqa: PLR0917 - what a record is made of
         self,
         label: str,
         facts: dict[str, Any],
@@ -37,9 +40,11 @@ class Parts:
         usage: Usage,
         waiting: CollectiveClock | None,
         losses: Sequence[torch.Tensor],
+        validations: Sequence[Validation] = (),
     ) -> None:
         self._label, self._facts = label, facts
         self._clock, self._usage, self._waiting, self._losses = clock, usage, waiting, losses
+        self._validations = validations
         self._known = 0  # steps that were told
         self._stream: Any = None
         self._ready = ready_seconds()
@@ -78,6 +83,7 @@ class Parts:
             facts=self._facts,
             interim=True,
             first_step=first,
+            validations=tuple(self._validations),
             ready_seconds=None if before is None or self._ready is None else self._ready - before,
         )
 

@@ -11,7 +11,10 @@ Dtype = Literal["float32", "bfloat16", "float16", "float8"]
 Optimizer = Literal["adamw", "adam", "sgd"]
 Sharding = Literal["full", "grad-op", "hybrid"]
 Adapter = Literal["own", "peft"]
+Schedule = Literal["constant", "cosine", "linear"]
 STRATEGIES = ("ddp", "fsdp", "lora", "qlora")
+MADE_DATA = ("random", "spiral", "text")  # any other data is a file or a folder
+SPIRAL_INPUTS, SPIRAL_CLASSES = 2, 3
 SHORT_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "float8"}
 
 _LEAST = {
@@ -31,6 +34,9 @@ _LEAST = {
     "bucket_mib": 1,
     "overlap_steps": 0,
     "seed": 0,
+    "data_workers": 0,
+    "eval_every": 0,
+    "lr_warmup_steps": 0,
 }
 _MOST = 10_000_000
 
@@ -42,6 +48,9 @@ class TrainingOptions:
     ``batch_size`` is samples a rank and micro-batch; a step has ``accumulate`` of those. ``sharding`` is of fsdp only:
     ``grad-op`` keeps the gathered parameters between forward and backward, ``hybrid`` shards within a node and
     replicates over nodes. ``adapter`` is of lora and qlora: raybench's own, or peft's with bitsandbytes' 4-bit base.
+    ``data``: random samples, which nothing can be learned from; a set of MADE_DATA; or a file or folder of text. Of it
+    ``validation_share`` is held out and evaluated every ``eval_every`` timed steps (0: never, None: ten times) and at
+    the end. ``lr_warmup_steps`` count from the first step, before the timed ones.
     ``overlap_steps`` pairs of steps with and without synchronisation measure what of the
     communication is exposed; 0 leaves that out.
     """
@@ -73,6 +82,13 @@ class TrainingOptions:
     overlap_steps: int = 10
     profile: bool = False
     seed: int = 0
+    data: str = "random"
+    data_workers: int = 0
+    validation_share: float = 0.1
+    eval_every: int | None = None
+    lr_schedule: str = "constant"
+    lr_warmup_steps: int = 0
+    clip_grad_norm: float | None = None
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -85,10 +101,30 @@ class TrainingOptions:
             raise UsageError(f"--learning-rate is {self.learning_rate}; it must be above 0, such as 0.001")
         if not self.hidden_dims or any(not 1 <= width <= _MOST for width in self.hidden_dims):
             raise UsageError("--hidden-dims must be widths of at least 1, such as 64 32 16")
+        self._check_learning()
         _check_choice("dtype", self.dtype, (*get_args(Dtype), None))
         _check_choice("optimizer", self.optimizer, get_args(Optimizer))
         _check_choice("sharding", self.sharding, get_args(Sharding))
         _check_choice("adapter", self.adapter, get_args(Adapter))
+
+    def _check_learning(self) -> None:
+        if not self.data.strip():
+            raise UsageError(f"--data is empty; take {', '.join(MADE_DATA)}, or name a file or a folder of text")
+        if not 0 < self.validation_share <= 0.5:
+            raise UsageError(f"--validation-share is {self.validation_share}; hold out a share up to 0.5, such as 0.1")
+        if self.clip_grad_norm is not None and not 0 < self.clip_grad_norm < 1e6:
+            raise UsageError(f"--clip-grad-norm is {self.clip_grad_norm}; it must be above 0, such as 1.0")
+        if self.data == "random" and (self.data_workers or self.eval_every):
+            given = "--data-workers" if self.data_workers else "--eval-every"
+            raise UsageError(f"{given} is of data that can be learned; take --data text, --data spiral, or a file")
+        _check_choice("lr_schedule", self.lr_schedule, get_args(Schedule))
+
+    @property
+    def steps_between_evaluations(self) -> int | None:
+        """Timed steps from one evaluation to the next; None where there is none."""
+        if self.data == "random" or self.eval_every == 0:
+            return None
+        return self.eval_every or max(self.steps // 10, 1)
 
     def parameters(self) -> dict[str, Any]:
         """What a result records of it."""

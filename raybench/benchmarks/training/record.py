@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-PHASES = ("data", "forward", "backward", "gradient_sync", "optimizer")
+PHASES = ("data", "copy", "forward", "backward", "gradient_sync", "optimizer")
 
 
 class Exposure(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +46,20 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class Validation(msgspec.Struct, frozen=True, kw_only=True):
+    """What the held-out samples gave after ``step`` timed steps, the same on every rank.
+
+    ``epoch``: how often all others had been trained on by then, steps before the timed ones included. ``accuracy``: a
+    share.
+    """
+
+    step: int
+    epoch: float
+    loss: float
+    accuracy: float
+    samples: int
+
+
 class StepMarks(msgspec.Struct, frozen=True, kw_only=True):
     """When each phase of each step ended, as the clock has it: ``at[step * len(names) + mark]`` in nanoseconds.
 
@@ -68,6 +82,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     An ``interim`` record is a part, told while the benchmark goes on: the steps from ``first_step``, where the part
     before ended, in all that is by step; what is known so far in the rest. It counts where the whole never comes.
     Stamps and phases are left to whoever needs them, to be worked out from ``marks``, as seconds since ``started``.
+    ``validations``: all until now, of a part too.
     ``ready_seconds``: for how long of a part the rank was ready to run and had no processor, where its kernel says so.
     """
 
@@ -87,6 +102,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     marks: StepMarks | None = None
     started: int = 0  # nanoseconds of the clock of the marks
     ready_seconds: float | None = None
+    validations: tuple[Validation, ...] = ()
 
 
 def joined(parts: Sequence[TrainingRecord], before: float = 0.0) -> TrainingRecord:

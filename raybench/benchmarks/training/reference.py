@@ -17,8 +17,9 @@ from raybench.benchmarks.training.models.precision import forward_context, loss_
 from raybench.benchmarks.training.models.trainable import Trainable, built
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import Check
-from raybench.benchmarks.training.step import Trainer, batch_of, gradient_norm, optimizer_of
+from raybench.benchmarks.training.step import Trainer, batch_of
 from raybench.benchmarks.training.strategies import prepare
+from raybench.benchmarks.training.update import Update
 
 CHECK_STEPS = 3
 _FIRST_STEP = 1_000_000  # data that no timed step has
@@ -74,8 +75,8 @@ def _reference(
         use_float8(model)
     prepare(model, name, context.device, options, dtype)
     parameters = [one for one in model.parameters() if one.requires_grad]
-    optimizer = optimizer_of(options, parameters)
     scaler = loss_scaler(dtype, context.device)  # as the ranks have it: small gradients of float16 vanish otherwise
+    update = Update(options, parameters, scaler)
     forward = forward_context(dtype, context.device)
 
     def loss_of(*batch: torch.Tensor) -> torch.Tensor:
@@ -86,11 +87,8 @@ def _reference(
     losses, norms = [], []
     for step in range(CHECK_STEPS):
         losses.append(_whole_batch(context, trainable, options, _FIRST_STEP + step, loss_of, scaler))
-        scaler.unscale_(optimizer)
-        norms.append(float(gradient_norm(parameters).item()))
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad(set_to_none=True)
+        norm = update(norm=True)
+        norms.append(float(norm.item()) if norm is not None else 0.0)
     return tuple(losses), tuple(norms)
 
 

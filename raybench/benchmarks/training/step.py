@@ -1,17 +1,18 @@
 """One training step of this rank, phase by phase."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 
 from raybench.benchmarks.base import RankContext
 from raybench.benchmarks.training.clock import PhaseClock
+from raybench.benchmarks.training.data.feed import Feed
+from raybench.benchmarks.training.data.samples import Batch
 from raybench.benchmarks.training.models.precision import forward_context, loss_scaler
-from raybench.benchmarks.training.models.trainable import Batch, Trainable
+from raybench.benchmarks.training.models.trainable import Trainable
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.strategies import Strategy
+from raybench.benchmarks.training.update import Update
 
 
 class Trainer:
@@ -23,9 +24,11 @@ class Trainer:
         self._context, self._options, self._trainable = context, options, trainable
         self.strategy = strategy
         self.parameters = [one for one in strategy.plain.parameters() if one.requires_grad]
-        self.optimizer = optimizer_of(options, self.parameters)
         self._forward = forward_context(dtype, context.device)
         self._scaler = loss_scaler(dtype, context.device)
+        self._apply = Update(options, self.parameters, self._scaler)
+        self.optimizer = self._apply.optimizer
+        self.feed = _feed(context, trainable, options)
         self._clock: PhaseClock | None = None
         self._micro_batch = 0
         self._hooks: list[Any] = []
@@ -39,6 +42,8 @@ class Trainer:
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
+        if self.feed is not None:
+            self.feed.end()
 
     def step(
         self, number: int, clock: PhaseClock | None = None, *, synchronised: bool = True, norm: bool = False
@@ -61,11 +66,11 @@ class Trainer:
         return loss, found_norm
 
     def _micro(self, number: int, synchronised: bool) -> torch.Tensor:
-        batch = batch_of(
-            self._trainable, self._options, self._context.rank, number * self._options.accumulate + self._micro_batch
-        )
+        batch = self._batch(number * self._options.accumulate + self._micro_batch)
+        if self.feed is not None:
+            self._mark("data")
         batch = tuple(part.to(self._context.device, non_blocking=True) for part in batch)
-        self._mark("data")
+        self._mark("data" if self.feed is None else "copy")
         with self.strategy.synchronising(synchronised):
             with self._forward():
                 loss: torch.Tensor = self.strategy.module(*batch)
@@ -78,6 +83,11 @@ class Trainer:
             self._mark("backward")
         return loss.detach()
 
+    def _batch(self, number: int) -> Batch:
+        if self.feed is not None:
+            return self.feed.batch(number)
+        return batch_of(self._trainable, self._options, self._context.rank, number)
+
     def _gradient_ready(self, _: torch.Tensor) -> None:
         self._mark("backward")  # the last one counts: what follows is waiting for the other ranks
 
@@ -86,37 +96,36 @@ class Trainer:
             self._clock.mark(f"{name}:{self._micro_batch}")
 
     def _update(self, *, norm: bool) -> torch.Tensor | None:
-        found = None
-        if norm:
-            self._scaler.unscale_(self.optimizer)
-            found = gradient_norm(self.parameters)
-        self._scaler.step(self.optimizer)
-        self._scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
-        return found
+        return self._apply(norm=norm)
+
+    def evaluated(self, batch: Batch) -> torch.Tensor:
+        """Loss and accuracy of each sample of a batch: (samples, 2). Of shards, every rank must call it."""
+        model = self.strategy.plain
+        model.eval()
+        try:
+            with torch.no_grad(), self._forward():
+                found: torch.Tensor = model(*(part.to(self._context.device) for part in batch))
+            return found
+        finally:
+            model.train()
 
 
-def optimizer_of(options: TrainingOptions, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-    """The optimizer that the options name, with PyTorch's defaults but for the learning rate."""
-    makers: dict[str, Callable[..., Any]] = {
-        "adamw": torch.optim.AdamW,
-        "adam": torch.optim.Adam,
-        "sgd": torch.optim.SGD,
-    }
-    made: torch.optim.Optimizer = makers[options.optimizer](parameters, lr=options.learning_rate)
-    return made
+def _feed(context: RankContext, trainable: Trainable, options: TrainingOptions) -> Feed | None:
+    """What brings micro-batches; None of random samples, which are made where they are used."""
+    if trainable.samples is None:
+        return None
+    return Feed(
+        trainable.samples,
+        rank=context.rank,
+        size=options.batch_size,
+        workers=options.data_workers,
+        pinned=context.device.type == "cuda",  # gpu: train-data
+    )
 
 
 def batch_of(trainable: Trainable, options: TrainingOptions, rank: int, number: int) -> Batch:
     """The samples of one rank and micro-batch, on the CPU: the same whenever and wherever they are made."""
+    if trainable.samples is not None:
+        return trainable.samples.of(rank, number, options.batch_size)
     generator = torch.Generator().manual_seed(((options.seed * 1_000_003 + number) * 1_000_003 + rank) % 2**63)
     return trainable.batch(generator, options.batch_size)
-
-
-def gradient_norm(parameters: list[nn.Parameter]) -> torch.Tensor:
-    """The Euclidean norm of all gradients together; of sharded ones, over all ranks."""
-    from torch.distributed.tensor import DTensor  # costs a second
-
-    gradients = [one.grad for one in parameters if one.grad is not None]
-    total = torch.nn.utils.get_total_norm([grad.float() for grad in gradients])
-    return total.full_tensor() if isinstance(total, DTensor) else total

@@ -32,7 +32,7 @@ class CollectiveClock:
         self._steps: list[list[tuple[Any, Any]]] = []
         self._calls: list[tuple[Any, Any]] = []
         self._ends: list[float] = []
-        self._begin = 0.0
+        self._begins: list[float] = []  # of each step, that which goes on included
         self._depth = 0
 
     @contextlib.contextmanager
@@ -41,7 +41,7 @@ class CollectiveClock:
         originals = {name: getattr(dist, name) for name in _NAMES if hasattr(dist, name)}
         for name, function in originals.items():
             setattr(dist, name, self._timing(function))
-        self._begin = time.perf_counter()
+        self._begins.append(time.perf_counter())
         try:
             yield
         finally:
@@ -52,7 +52,18 @@ class CollectiveClock:
         """The step is over."""
         self._steps.append(self._calls)
         self._ends.append(time.perf_counter())
+        self._begins.append(self._ends[-1])
         self._calls = []
+
+    @contextlib.contextmanager
+    def pausing(self) -> Iterator[None]:
+        """What is called within, between two steps, is in neither."""
+        try:
+            yield
+        finally:
+            self._calls = []
+            if self._begins:
+                self._begins[-1] = time.perf_counter()
 
     def read(self) -> tuple[float, ...]:
         """Seconds of all collectives in each step; empty where none was seen in some step."""
@@ -72,10 +83,9 @@ class CollectiveClock:
         """
         if self._on_gpu or len({len(calls) for calls in self._steps}) != 1:  # gpu: train-fsdp
             return ()
-        begins = [self._begin, *self._ends]
         edges = [
             [begin, *(moment for call in calls for moment in call), end]
-            for begin, calls, end in zip(begins, self._steps, self._ends, strict=False)
+            for begin, calls, end in zip(self._begins, self._steps, self._ends, strict=False)
         ]
         return tuple(
             tuple(after - before for before, after in zip(step[::2], step[1::2], strict=True)) for step in edges

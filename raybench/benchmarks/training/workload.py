@@ -1,11 +1,11 @@
-"""Training as a workload: steps of a model on synthetic data, with DDP, FSDP, LoRA or QLoRA."""
+"""Training as a workload: steps of a model on random data or what it can learn, with DDP, FSDP, LoRA or QLoRA."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.models.shapes import check_model, weight_shapes
-from raybench.benchmarks.training.options import STRATEGIES, TrainingOptions, normalised
+from raybench.benchmarks.training.options import MADE_DATA, STRATEGIES, TrainingOptions, normalised
 from raybench.benchmarks.workload import Workload
 
 
@@ -21,7 +21,11 @@ def _needs(spec: BenchmarkSpec) -> Iterator[tuple[str, str]]:
 
 
 def _check_machine(spec: BenchmarkSpec) -> None:
-    """Raises UsageError for weights that are not those of the model."""
+    """Raises UsageError for weights that are not those of the model, and for data that cannot be read."""
+    if spec.options.data not in MADE_DATA:
+        from raybench.benchmarks.training.data.files import check_data
+
+        check_data(spec.options.data)
     if spec.options.weights is not None:
         from raybench.benchmarks.training.models.weight_files import check_weights
 

@@ -73,7 +73,8 @@ class NodeFacts(Struct, frozen=True):
 class TrainingFacts(Struct, frozen=True):
     """What a training said of its model and device. ``gpu``: None on a CPU.
 
-    ``expected_wire_bytes``: what a rank sends in a step, by formula.
+    ``expected_wire_bytes``: what a rank sends in a step, by formula. ``data``: what can be learned; None of random
+    samples.
     """
 
     gpu: str | None = None
@@ -82,6 +83,10 @@ class TrainingFacts(Struct, frozen=True):
     tokens_per_sample: Count | None = None
     expected_wire_bytes: float | None = None
     gpu_utilization_unknown: str | None = None
+    data: str | None = None
+    training_samples: Count | None = None
+    validation_samples: Count | None = None
+    data_remark: str | None = None
 
 
 class ReferenceFacts(Struct, frozen=True):

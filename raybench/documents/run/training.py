@@ -17,6 +17,7 @@ from raybench.documents.run.verdict import Check
 from raybench.documents.run.workload import Sample, seconds_row, summary_json
 from raybench.stats import Summary, deviation, median_interval, summarize
 
+HIGH_DATA_SHARE = 0.10  # of a step: what is saved by loading faster is worth a look
 TIGHT_MEMORY = 0.8  # of the device's memory: fragmentation and a longer sample may take the rest
 
 
@@ -37,6 +38,20 @@ class Straggler(FieldwisePart, frozen=True, kw_only=True):
     def standard_errors(self) -> float:
         """Its excess in them."""
         return math.inf if self.z is None else self.z
+
+
+class ValidationPoint(FieldwisePart, frozen=True, kw_only=True):
+    """What held-out samples gave after ``step`` timed steps of the first launch.
+
+    ``epoch``: how often all other samples had been trained on by then; ``accuracy``: the share of samples, or of
+    tokens, that are told right. A loss that is not a number is None.
+    """
+
+    step: Count
+    epoch: float
+    loss: float | None
+    accuracy: float
+    samples: Count
 
 
 class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="training"):
@@ -60,6 +75,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     flop_per_sample: float
     phases: Mapping[str, float] = field(name="phases_seconds")
     losses: tuple[float, ...] = field(name="+losses")
+    validation: tuple[ValidationPoint, ...] = ()
     memory: Mapping[str, Any]
     utilization: Mapping[str, float | None]
     communication: Communication
@@ -147,6 +163,20 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     def interval_seconds(self) -> tuple[float, float] | None:
         """95 % bootstrap interval of the median, over launches and, within each, blocks of consecutive steps."""
         return self.recorded_interval or median_interval([_blocks(launch) for launch in self.launches])
+
+    @property
+    def best_validation(self) -> ValidationPoint | None:
+        """The evaluation with the least loss; None where there was none, or no loss is a number."""
+        known = [one for one in self.validation if one.loss is not None and math.isfinite(one.loss)]
+        return min(known, key=lambda one: one.loss or 0.0, default=None)
+
+    @property
+    def learns(self) -> bool | None:
+        """Whether the loss of held-out samples fell; None where that was not evaluated twice."""
+        if len(self.validation) < 2:
+            return None
+        first, last = self.validation[0].loss, self.validation[-1].loss
+        return first is not None and last is not None and last < first
 
     @property
     def slowest_rank(self) -> int:
@@ -353,6 +383,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
             "peak_tflops": self.peak_tflops,
             "peak_reason": self.peak_reason,
             "loss": {"first": self.losses[0], "last": self.losses[-1], "steps": list(self.losses)},
+            **({"validation": [one.to_json() for one in self.validation]} if self.validation else {}),
             "memory": dict(self.memory),
             "utilization": dict(self.utilization),
             "data_share": self.data_share,

@@ -12,9 +12,10 @@ from raybench.reports.text import count_of, printable
 MOST_LINES = 6
 MOST_DRAWN = 400  # points of a line; more steps are drawn as means of neighbours
 _MARKERS = "os^DvP"
-_HATCHES = ("", "//", "\\\\", "xx", "..", "")
+_HATCHES = ("", "++", "//", "\\\\", "xx", "..", "")
 _PHASES = {
     "data": "data",
+    "copy": "copy to the device",
     "forward": "forward",
     "backward": "backward",
     "gradient_sync": "gradient sync",
@@ -42,19 +43,30 @@ def _loss(points: Sequence[TrainingPoint], omitted: str, *, emulated: bool) -> I
         if steps:
             places, means, _, _ = _neighbours(steps)
             _line(axes, number, point, places, means)
+        _validation(axes, number, point)
     legend(figure)
     lost = sum(len(point.losses) - len(losses) for point, losses in lines)
     broken = f" {count_of(lost, 'step')} with a loss that is not a number left out." if lost else ""
     told = ", ".join(
         f"{shortened(point.label)} {losses[0]:.4g} to {losses[-1]:.4g}" for point, losses in lines if losses
     )
+    held = " Dashed: of the samples held out." if any(point.validation for point in points) else ""
     yield render(
         figure,
         name="loss",
         title="Training loss over steps",
         description=f"Loss of the first and the last step: {told}.",
-        caption=f"Mean over ranks of each step's loss, first launch.{_merged(points)}{broken}{omitted}",
+        caption=f"Mean over ranks of each step's loss, first launch.{held}{_merged(points)}{broken}{omitted}",
     )
+
+
+def _validation(axes: Any, number: int, point: TrainingPoint) -> None:
+    """The loss of held-out samples, after so many timed steps."""
+    known = [(one.step, one.loss) for one in point.validation if one.loss is not None and math.isfinite(one.loss)]
+    if known:
+        style: Any = {"color": SERIES[number], "marker": _MARKERS[number], "mfc": PAGE, "markersize": 5}
+        label = f"{shortened(point.label, 26)} (validation)"
+        axes.plot(*zip(*known, strict=True), linewidth=1.3, linestyle=(0, (4, 2)), label=printable(label), **style)
 
 
 def _step_time(points: Sequence[TrainingPoint], omitted: str, *, emulated: bool) -> Iterator[Plot]:

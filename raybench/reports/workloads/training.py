@@ -26,7 +26,12 @@ def _sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
     yield Section(title="Training", grid=grid_of(_TRAINING, points), notes=tuple(_training_notes(trained)))
     advice = advice_of(points)
     yield Section(title="Training summary", grid=summary_grid_of(points), notes=(advice,) if advice else ())
-    yield Section(title="Phases of a step", grid=grid_of(_PHASES, points))
+    learned = [point for point in points if point.validation]
+    if learned:
+        yield Section(title="Learning", grid=grid_of(_LEARNING, learned), notes=tuple(_learning_notes(learned)))
+    copies = any("copy" in point.phases for point in points)
+    phases = [one for one in _PHASES if copies or one[0] != "copy to the device"]
+    yield Section(title="Phases of a step", grid=grid_of(tuple(phases), points))
     if any(point.communication.best_exposed is not None for point in points):
         yield Section(title="Communication", grid=grid_of(_COMMUNICATION, points), notes=_communication_notes(points))
 
@@ -56,6 +61,28 @@ def _training_notes(trained: Sequence[tuple[BenchmarkResult, TrainingPoint]]) ->
         yield from (printable(warning) for warning in benchmark.warnings)
         if benchmark.reason:
             yield f"{name}: {printable(benchmark.reason)}"
+
+
+def _learning_notes(points: Sequence[TrainingPoint]) -> Iterator[str]:
+    for point in points:
+        name, facts = printable(point.label), point.known_facts
+        held = f"{facts.validation_samples} samples held out of {printable(facts.data or 'its data')}"
+        yield f"{name}: {held}, {facts.training_samples} to train on; evaluated between timed steps"
+        if facts.data_remark:
+            yield f"{name}: {printable(facts.data_remark)}"
+        if point.learns is False:
+            yield f"{name}: the loss of what it was not trained on did not fall: nothing was learned that holds"
+
+
+def _validation_loss(point: TrainingPoint) -> Cell:
+    first, last = (point.validation[place].loss for place in (0, -1))
+    text = " to ".join("not a number" if one is None else f"{one:.4f}" for one in (first, last))
+    return Cell(text=text, tone="bad" if point.learns is False else "strong")
+
+
+def _best_validation(point: TrainingPoint) -> Cell:
+    best = point.best_validation
+    return Cell(text="-" if best is None else f"{best.loss:.4f} after step {best.step}")
 
 
 def _name(point: TrainingPoint) -> Cell:
@@ -134,12 +161,22 @@ _TRAINING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
 _PHASES: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("benchmark", _name),
     ("data (ms)", _phase("data")),
+    ("copy to the device", _phase("copy")),
     ("forward", _phase("forward")),
     ("backward", _phase("backward")),
     ("gradient sync", _phase("gradient_sync")),
     ("optimizer", _phase("optimizer")),
     ("cpu", lambda point: Cell(text=percent(point.cpu_utilization))),
     ("gpu", lambda point: Cell(text=percent(point.gpu_utilization))),
+)
+_LEARNING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
+    ("benchmark", _name),
+    ("training loss", _loss),
+    ("validation loss", _validation_loss),
+    ("least", _best_validation),
+    ("accuracy", lambda point: Cell(text=percent(point.validation[-1].accuracy))),
+    ("epochs", lambda point: Cell(text=f"{point.validation[-1].epoch:.2f}")),
+    ("evaluations", lambda point: Cell(text=str(len(point.validation)))),
 )
 _COMMUNICATION: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("benchmark", _name),
@@ -180,6 +217,7 @@ def _summary(point: TrainingPoint) -> Json:
         "memory": dict(point.memory) | {"is": _MEMORY_IS.get(str(point.memory_kind), "unknown")},
         "first_loss": point.losses[0],
         "final_loss": point.losses[-1],
+        **({"validation_loss": point.validation[-1].loss} if point.validation else {}),
         "verified": point.verified,
     }
 

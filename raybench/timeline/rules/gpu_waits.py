@@ -1,12 +1,11 @@
 """GPUs that are idle while a training loads data."""
 
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training import HIGH_DATA_SHARE, TrainingPoint
 from raybench.finding_rules.samples import GPU_WAITS
 from raybench.timeline.measures import between
 from raybench.timeline.rules.base import Answer, lacking, measured, ranks_on, sampled
 from raybench.timeline.spans import Steps, Timeline
 
-HIGH_DATA_SHARE = 0.10
 LEAST_UTILIZATION = 80.0  # percent
 
 

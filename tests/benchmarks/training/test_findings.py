@@ -47,6 +47,23 @@ def test_a_loss_that_is_no_number_is_critical(losses: tuple[float, ...], words: 
     assert words in finding.summary
 
 
+@pytest.mark.parametrize(
+    ("data", "seconds", "found"),
+    [
+        ("corpus.jsonl", 0.02, ["data-loading-slow"]),
+        ("corpus.jsonl", 0.009, []),
+        ("text", 0.05, []),
+        (None, 0.05, []),
+    ],
+)
+def test_a_loader_that_steps_wait_for_is_found(data: str | None, seconds: float, found: list[str]) -> None:
+    made = benchmark((2.0, 1.0))
+    point = replace(made.workload[0], facts={"data": data}, phases={"data": seconds, "forward": 0.04})
+    told = list(training_findings(replace(made, workload=(point,)), lambda _: None))
+    assert [one.rule for one in told] == found
+    assert all("20% of a step waits for data" in one.summary for one in told)
+
+
 def test_a_loss_that_rises_is_none_of_our_business() -> None:
     assert not list(training_findings(benchmark((2.0, 9e30)), lambda _: None))
 
@@ -95,13 +112,17 @@ class Single:
 def test_steps_after_an_hour_are_as_sharp_as_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.synchronize", lambda _: None)
     clock = DeviceClock.__new__(DeviceClock)
-    clock._device, clock._begin = torch.device("cuda"), Single(0.0)
+    clock._device, clock._begin, clock._resumed = torch.device("cuda"), Single(0.0), {}
     ends = [3600.0 * step / 50 for step in range(1, 51)] + [3600.0001, 3600.0003]
     clock._steps = [{"forward:0": Single(end - 5e-5), "end": Single(end)} for end in ends]
     stamps, marks = clock.read()
     assert stamps[-1] - stamps[-2] == pytest.approx(2e-4, rel=1e-3)
     assert marks[-1][-1][1] - marks[-1][0][1] == pytest.approx(5e-5, rel=1e-3)
     assert stamps[49] == pytest.approx(3600, rel=1e-7)
+    clock._resumed = {1: Single(3600.0 / 50 + 5.0)}  # an evaluation of 5 s behind the first step
+    paused, _ = clock.read()
+    assert paused[:2] == pytest.approx([stamps[0], stamps[1] - 5.0], rel=1e-6)
+    assert paused[-1] - paused[-2] == pytest.approx(2e-4, rel=1e-3)
 
 
 @pytest.mark.parametrize(

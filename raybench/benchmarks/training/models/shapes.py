@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from raybench.benchmarks.training.options import TrainingOptions
+from raybench.benchmarks.training.options import SPIRAL_CLASSES, SPIRAL_INPUTS, TrainingOptions
 from raybench.errors import UsageError, unknown_name
 from raybench.performance_model.transformer import ALIASES, PRESETS, Transformer, preset_named
 
 CNN_IMAGE, CNN_WIDTHS, CNN_CLASSES = 32, (32, 64, 128), 10
+BYTE_VALUES = 256
 _LONGEST_DEFAULT = 2048  # what training runs of 7B models take where nobody says
 _SIZE_FLAGS = {
     "layers": "layers",
@@ -45,6 +46,12 @@ def shape_of(options: TrainingOptions) -> tuple[Transformer, int]:
 
 def check_model(options: TrainingOptions) -> None:
     """Raises UsageError for a model that there is not, or options that it does not have."""
+    if (options.data == "spiral") > (options.model == "mlp"):
+        raise UsageError(f"--data spiral is of --model mlp, and --model is {options.model}; take --data text")
+    if options.data not in ("random", "spiral") and options.model in ("mlp", "cnn"):
+        raise UsageError(
+            f"--data {options.data} is text, and --model is {options.model}; take --model tiny, or random data"
+        )
     if options.model in ("mlp", "cnn"):
         given = [flag for flag in _SIZE_FLAGS if getattr(options, flag) is not None]
         given += ["sequence_length"] if options.sequence_length else []
@@ -53,7 +60,15 @@ def check_model(options: TrainingOptions) -> None:
         return
     if options.model not in PRESETS and options.model not in ALIASES:
         raise unknown_name("model", options.model, model_names())
-    shape_of(options)
+    shape, _ = shape_of(options)
+    if options.data != "random" and shape.vocabulary < BYTE_VALUES:
+        raise UsageError(f"--data {options.data} is read byte by byte; --vocabulary must be {BYTE_VALUES} or more")
+
+
+def mlp_sizes(options: TrainingOptions) -> tuple[int, ...]:
+    """Widths from the input to the output: as wide as each other, or of spirals coordinates in and classes out."""
+    widths = options.hidden_dims
+    return (SPIRAL_INPUTS, *widths, SPIRAL_CLASSES) if options.data == "spiral" else (*widths, widths[0])
 
 
 def flop_per_sample(options: TrainingOptions, strategy: str) -> float:
@@ -63,7 +78,7 @@ def flop_per_sample(options: TrainingOptions, strategy: str) -> float:
     times (forward, gradient of the input, gradient of the weights).
     """
     if options.model == "mlp":
-        return 6.0 * _perceptron_weights(options.hidden_dims)
+        return 6.0 * _perceptron_weights(mlp_sizes(options))
     if options.model == "cnn":
         return 6.0 * _convolution_uses()
     shape, length = shape_of(options)
@@ -77,7 +92,7 @@ def weight_shapes(options: TrainingOptions) -> dict[str, tuple[int, ...]]:
     if options.model == "cnn":
         return {}
     if options.model == "mlp":
-        layers = enumerate(pairwise((*options.hidden_dims, options.hidden_dims[0])))
+        layers = enumerate(pairwise(mlp_sizes(options)))
         return {name: size for index, sizes in layers for name, size in _linear(f"layers.{index}", *sizes).items()}
     shape = shape_of(options)[0]
     found: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (shape.vocabulary, shape.hidden)}
@@ -108,8 +123,7 @@ def _linear(name: str, inputs: int, outputs: int, *, biased: bool = True) -> dic
     return found | {f"{name}.bias": (outputs,)} if biased else found
 
 
-def _perceptron_weights(widths: Sequence[int]) -> int:
-    sizes = (*widths, widths[0])
+def _perceptron_weights(sizes: Sequence[int]) -> int:
     return sum(before * after for before, after in pairwise(sizes))
 
 

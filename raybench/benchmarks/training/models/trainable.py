@@ -1,4 +1,4 @@
-"""The models that can be trained, each with the synthetic data that it eats and the operations that a sample costs."""
+"""The models that can be trained, each with the data that it eats and the operations that a sample costs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,11 +9,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from raybench.benchmarks.training.models.shapes import CNN_CLASSES, CNN_IMAGE, CNN_WIDTHS, shape_of
+from raybench.benchmarks.training.data.samples import Batch, Samples, samples_of
+from raybench.benchmarks.training.models.shapes import CNN_CLASSES, CNN_IMAGE, CNN_WIDTHS, mlp_sizes, shape_of
 from raybench.benchmarks.training.models.transformer import LanguageModel
 from raybench.benchmarks.training.options import TrainingOptions
-
-Batch = tuple[torch.Tensor, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,21 +21,22 @@ class Trainable:
 
     ``build()`` gives it with parameters of no value; its ``forward(*batch)`` returns the loss. ``batch(generator,
     size)`` makes random samples on the CPU. ``tokens_per_sample`` is None where there are no tokens. ``tied``: two
-    layers share a parameter.
+    layers share a parameter. ``samples``: those to learn from, in place of random ones; in evaluation ``forward`` then
+    returns (samples, 2): loss and accuracy of each.
     """
 
     build: Callable[[], nn.Module]
     batch: Callable[[torch.Generator, int], Batch]
     tokens_per_sample: int | None
     tied: bool = False
+    samples: Samples | None = None
 
 
 class Perceptron(nn.Module):
     """Linear layers with ReLU between them, in and out as wide as the first of them; mean squared error."""
 
-    def __init__(self, widths: tuple[int, ...]) -> None:
+    def __init__(self, sizes: tuple[int, ...]) -> None:
         super().__init__()
-        sizes = (*widths, widths[0])
         self.layers = nn.ModuleList(nn.Linear(before, after) for before, after in pairwise(sizes))
 
     @property
@@ -46,10 +46,28 @@ class Perceptron(nn.Module):
 
     def forward(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Both (batch, first width) to the loss."""
+        return functional.mse_loss(self.outputs(inputs).float(), targets.float())
+
+    def outputs(self, inputs: torch.Tensor) -> torch.Tensor:
+        """(batch, first width) to (batch, last width)."""
         hidden = inputs
         for index, layer in enumerate(self.layers):
             hidden = layer(hidden) if index == len(self.layers) - 1 else functional.relu(layer(hidden))
-        return functional.mse_loss(hidden.float(), targets.float())
+        return hidden
+
+
+class Classifier(Perceptron):
+    """The same with classes for outputs, cross entropy, and values to begin with that keep the size of what passes."""
+
+    scaled_by_inputs = True
+
+    def forward(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """``inputs`` (batch, first width) and ``targets`` (batch,) to the loss; evaluated, to (batch, 2)."""
+        scores = self.outputs(inputs).float()
+        if self.training:
+            return functional.cross_entropy(scores, targets)
+        losses = functional.cross_entropy(scores, targets, reduction="none")
+        return torch.stack((losses, (scores.argmax(dim=1) == targets).float()), dim=1)
 
 
 class ConvolutionalNet(nn.Module):
@@ -97,10 +115,10 @@ def _stage(before: int, width: int) -> nn.Module:
     )
 
 
-def trainable_of(options: TrainingOptions) -> Trainable:
-    """The model that the options name. Raises UsageError for one that there is not."""
+def trainable_of(options: TrainingOptions, world_size: int = 1) -> Trainable:
+    """The model that the options name. Raises UsageError for one that there is not, or data that cannot be read."""
     if options.model == "mlp":
-        return _perceptron(options.hidden_dims)
+        return _perceptron(options, world_size)
     if options.model == "cnn":
         return _convolutional(options)
     shape, length = shape_of(options)
@@ -113,6 +131,7 @@ def trainable_of(options: TrainingOptions) -> Trainable:
         batch=batch,
         tokens_per_sample=length,
         tied=shape.tied,
+        samples=samples_of(options, world_size, length),
     )
 
 
@@ -122,12 +141,16 @@ def built(trainable: Trainable, device: torch.device) -> nn.Module:
         return trainable.build()
 
 
-def _perceptron(widths: tuple[int, ...]) -> Trainable:
+def _perceptron(options: TrainingOptions, world_size: int) -> Trainable:
+    sizes = mlp_sizes(options)
+
     def batch(generator: torch.Generator, size: int) -> Batch:
-        inputs = torch.randn(size, widths[0], generator=generator)
+        inputs = torch.randn(size, sizes[0], generator=generator)
         return inputs, inputs.roll(1, dims=1)
 
-    return Trainable(build=lambda: Perceptron(widths), batch=batch, tokens_per_sample=None)
+    samples = samples_of(options, world_size, 1)
+    kind = Perceptron if samples is None else Classifier
+    return Trainable(build=lambda: kind(sizes), batch=batch, tokens_per_sample=None, samples=samples)
 
 
 def _convolutional(options: TrainingOptions) -> Trainable:

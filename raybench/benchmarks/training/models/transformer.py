@@ -125,9 +125,17 @@ class LanguageModel(nn.Module):
         return list(self.model.layers)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """``tokens`` (batch, sequence) to the loss, a scalar in float32."""
+        """``tokens`` (batch, sequence) to the loss, a scalar in float32; evaluated, to (batch, 2) as ``_of_each``."""
         scores = self.lm_head(self.model(tokens))[:, :-1]
+        if not self.training:
+            return _of_each(scores.float(), tokens[:, 1:])
         return functional.cross_entropy(scores.reshape(-1, scores.shape[-1]).float(), tokens[:, 1:].reshape(-1))
+
+
+def _of_each(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Of each sample the mean loss of its tokens, and the share of them that has the highest score."""
+    losses = functional.cross_entropy(scores.transpose(1, 2), targets, reduction="none")
+    return torch.stack((losses.mean(dim=1), (scores.argmax(dim=2) == targets).float().mean(dim=1)), dim=1)
 
 
 def _norm(shape: Transformer) -> nn.Module:

@@ -1,0 +1,124 @@
+"""Samples to learn from: which of them a rank takes in a micro-batch, whatever the number of ranks.
+
+The samples of a step are consecutive in an order that depends on the seed and the epoch alone, and the ranks share them
+out. So one rank with a batch of 8, two with 4 and four with 2 train on the same samples in the same steps.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from raybench.benchmarks.training.data.corpus import corpus_text
+from raybench.benchmarks.training.data.files import read_text
+from raybench.benchmarks.training.options import SPIRAL_CLASSES, TrainingOptions
+from raybench.errors import UsageError
+
+Batch = tuple[torch.Tensor, ...]
+_SPIRAL_POINTS = 3072
+_SPIRAL_NOISE = 0.15  # radians: arms are 2 pi / 3 apart
+_SPIRAL_TURNS = 0.75
+_MOST_VALIDATION = 512  # samples: an evaluation takes no longer than some steps do
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """Samples ``0 .. count - 1`` to train on, ``count .. count + held_out - 1`` to validate with.
+
+    ``take(indices)`` gives them as a batch on the CPU. ``remark``: what of the data is not in them.
+    """
+
+    name: str
+    count: int
+    held_out: int
+    take: Callable[[Sequence[int]], Batch]
+    world_size: int
+    seed: int
+    remark: str | None = None
+    _orders: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    def indices(self, rank: int, number: int, size: int) -> list[int]:
+        """Those that a rank takes in a micro-batch, numbered over all steps."""
+        first = (number * self.world_size + rank) * size
+        return [self._at(place) for place in range(first, first + size)]
+
+    def of(self, rank: int, number: int, size: int) -> Batch:
+        """The micro-batch itself."""
+        return self.take(self.indices(rank, number, size))
+
+    def held_out_indices(self, rank: int, number: int, size: int) -> list[int]:
+        """Those of a batch of the validation that a rank takes; none where the others have the last ones."""
+        first = (number * self.world_size + rank) * size
+        return list(range(self.count, self.count + self.held_out))[first : first + size]
+
+    def _at(self, place: int) -> int:
+        epoch, position = divmod(place, self.count)
+        if epoch not in self._orders:
+            generator = torch.Generator().manual_seed((self.seed * 1_000_003 + epoch) % 2**63)
+            while len(self._orders) > 1:
+                self._orders.pop(next(iter(self._orders)))
+            self._orders[epoch] = torch.randperm(self.count, generator=generator)
+        return int(self._orders[epoch][position])
+
+
+def samples_of(options: TrainingOptions, world_size: int, sequence_length: int) -> Samples | None:
+    """The samples that the options name; None for random ones. Raises UsageError for what cannot be read, or is few."""
+    if options.data == "random":
+        return None
+    if options.data == "spiral":
+        return _checked(_spiral(options, world_size), options)
+    text, cut = (corpus_text(), False) if options.data == "text" else read_text(options.data)
+    return _checked(_windows(text, options, world_size, sequence_length, cut=cut), options)
+
+
+def _checked(samples: Samples, options: TrainingOptions) -> Samples:
+    """Raises UsageError where a step takes more than there is, or nothing is left to validate with."""
+    step = options.batch_size * options.accumulate * samples.world_size
+    if samples.count < step or samples.held_out < 1:
+        raise UsageError(
+            f"--data {samples.name} has {samples.count} samples to train on and {samples.held_out} to validate with, "
+            f"and a step takes {step}; give more data, a smaller --batch-size or a shorter --sequence-length"
+        )
+    return samples
+
+
+def _divided(total: int, options: TrainingOptions) -> tuple[int, int]:
+    """How many of the samples are to train on, and to validate with."""
+    held_out = min(max(round(total * options.validation_share), 1), _MOST_VALIDATION)
+    return total - held_out, held_out
+
+
+def _spiral(options: TrainingOptions, world_size: int) -> Samples:
+    """Points of spiral arms in the plane, an arm a class: no line parts them, a small network does."""
+    generator = torch.Generator().manual_seed(options.seed)
+    classes = torch.arange(_SPIRAL_POINTS) % SPIRAL_CLASSES
+    radius = torch.rand(_SPIRAL_POINTS, generator=generator).sqrt()
+    noise = _SPIRAL_NOISE * torch.randn(_SPIRAL_POINTS, generator=generator)
+    angle = 2 * torch.pi * (_SPIRAL_TURNS * radius + classes / SPIRAL_CLASSES) + noise
+    points = 2 * torch.stack((radius * angle.cos(), radius * angle.sin()), dim=1)
+    count, held_out = _divided(_SPIRAL_POINTS, options)
+
+    def take(indices: Sequence[int]) -> Batch:
+        chosen = torch.tensor(indices, dtype=torch.long)
+        return points[chosen], classes[chosen]
+
+    return Samples(name="spiral", count=count, held_out=held_out, take=take, world_size=world_size, seed=options.seed)
+
+
+def _windows(text: bytes, options: TrainingOptions, world_size: int, length: int, *, cut: bool) -> Samples:
+    """The bytes of a text in windows of the sequence length; the last of them are to validate with."""
+    table = torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else torch.empty(0, dtype=torch.uint8)
+    count, held_out = _divided(len(table) // length, options)
+
+    def take(indices: Sequence[int]) -> Batch:
+        return (torch.stack([table[index * length : (index + 1) * length] for index in indices]).long(),)
+
+    return Samples(
+        name=options.data,
+        count=count,
+        held_out=held_out,
+        take=take,
+        world_size=world_size,
+        seed=options.seed,
+        remark=f"of {options.data} the first {len(text) >> 20} MiB are read" if cut else None,
+    )

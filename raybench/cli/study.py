@@ -52,7 +52,7 @@ Examples:
 _MODEL_EXAMPLES = """\b
 Examples:
   raybench study model-size --models gpt2,gpt2-xl,llama-8b --nodes 4 --strategy fsdp
-  raybench study model-size --models mlp:64x2,mlp:64x4,mlp:256x2 -- train --data spiral --steps 100
+  raybench study model-size --models mlp-64x2,mlp-64x4,mlp-256x2 -- train --data spiral --steps 100
 """
 
 
@@ -117,7 +117,7 @@ def batch_size_study(options: "StudyOptions", shown: PrintOptions) -> None:
     click.option(
         "--models",
         metavar="NAME,...",
-        help="Models of 'raybench train', such as gpt2,llama-8b; mlp:64x3 is an mlp of width 64 and depth 3.",
+        help="Models of 'raybench train', such as gpt2,llama-8b; mlp-64x3 is an mlp of width 64 and depth 3.",
     ),
     epilog=_MODEL_EXAMPLES,
 )

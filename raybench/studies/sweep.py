@@ -28,12 +28,12 @@ def batch_variant(text: str) -> Variant:
 
 
 def model_variant(text: str) -> Variant:
-    """The variant of a model, by the name that ``raybench train --model`` takes, or ``mlp:64x3``: width and depth.
+    """The variant of a model, by the name that ``raybench train --model`` takes, or ``mlp-64x3``: width and depth.
 
     Raises UsageError for an empty one.
     """
     name = text.strip()
-    sized = re.fullmatch(r"mlp:(\d{1,6})x(\d{1,3})", name)
+    sized = re.fullmatch(r"mlp-(\d{1,6})x(\d{1,3})", name)
     if sized and int(sized[1]) and int(sized[2]):
         dims = ",".join([sized[1]] * int(sized[2]))
         return Variant(name=name, arguments=("--model", "mlp", "--hidden-dims", dims), facts=VariantFacts(model=name))

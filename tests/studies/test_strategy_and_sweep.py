@@ -7,6 +7,7 @@ import pytest
 
 from raybench.documents.study.plan import Study, Trial, Variant
 from raybench.errors import UsageError
+from raybench.services.study_variants import variants_of
 from raybench.studies.result import result_of
 from raybench.studies.strategy import answer_strategy, strategy_variant
 from raybench.studies.sweep import answer_sweep, batch_variant, knee_of, model_variant
@@ -201,9 +202,9 @@ def test_a_single_batch_says_nothing_about_larger_ones() -> None:
 
 
 def test_width_and_depth_of_an_mlp_are_a_model() -> None:
-    variant = model_variant("mlp:64x3")
-    assert (variant.name, variant.arguments) == ("mlp:64x3", ("--model", "mlp", "--hidden-dims", "64,64,64"))
-    for text in ("mlp:0x3", "mlp:64", "mlp:64x0", "mlp:64x3x2"):
+    variant = model_variant("mlp-64x3")
+    assert (variant.name, variant.arguments) == ("mlp-64x3", ("--model", "mlp", "--hidden-dims", "64,64,64"))
+    for text in ("mlp-0x3", "mlp-64", "mlp-64x0", "mlp-64x3x2"):
         with pytest.raises(UsageError, match="model"):
             variants_of("model-size", {"models": text})
 

@@ -20,8 +20,9 @@ from torch import nn
 from raybench.benchmarks.base import UnsupportedError
 from raybench.benchmarks.memory.allocator import allocated_peak, is_refusal, limited
 from raybench.benchmarks.memory.record import Trial
+from raybench.benchmarks.training.data.samples import Batch
 from raybench.benchmarks.training.models.precision import chosen_dtype, forward_context, loss_scaler, use_float8
-from raybench.benchmarks.training.models.trainable import Batch, Trainable, built, trainable_of
+from raybench.benchmarks.training.models.trainable import Trainable, built, trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.step import batch_of
 from raybench.benchmarks.training.strategies import Shards, materialise, prepare

@@ -34,7 +34,7 @@ class Feed:
         order = [self._samples.indices(self._rank, number, self._size) for number in range(first, first + count)]
         loader = DataLoader(
             _Batches(self._samples),
-            sampler=order,  # type: ignore[arg-type]  # an index is a list of samples
+            sampler=order,  # an index is a list of samples
             batch_size=None,
             num_workers=self._workers,
             pin_memory=self._pinned,

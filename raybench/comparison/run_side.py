@@ -65,7 +65,13 @@ def run_side(name: str, results: Sequence[RunResult]) -> Side:
         environment=_agreed([_environment(one) for one in results]),
         outcomes=_outcomes(results),
         figures=figures,
+        losses=_losses(first.benchmarks),
     )
+
+
+def _losses(benchmarks: Sequence[BenchmarkResult]) -> Mapping[str, tuple[float, ...]]:
+    trained = [one for benchmark in benchmarks for one in benchmark.workload if isinstance(one, TrainingPoint)]
+    return {one.label: one.losses for one in trained if one.failed is None}
 
 
 def _joined(before: SideFigure, one: SideFigure) -> SideFigure:
@@ -125,6 +131,7 @@ def standalone_side(name: str, result: StandaloneResult) -> Side:
         environment=_facts_of_ranks(result),
         outcomes={"status": result.status},
         figures=dict(_figures(result.benchmarks, emulated=False)),
+        losses=_losses(result.benchmarks),
     )
 
 

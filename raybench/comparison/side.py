@@ -79,7 +79,8 @@ class Side:
     """One of the results: one document, or several of the same, which are its runs.
 
     ``kind`` is what they are (``run``, ``study``). ``machine``: what has to be alike; ``names``: what the nodes are
-    called, which need not. ``outcomes``: verdicts and checks by what they are of, a word each.
+    called, which need not. ``outcomes``: verdicts and checks by what they are of, a word each. ``losses``: by the
+    label of a training, those of the steps of its first run.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Side:
     environment: Mapping[str, str] = field(default_factory=dict)
     outcomes: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[FigureKey, SideFigure] = field(default_factory=dict)
+    losses: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
 

@@ -13,6 +13,7 @@ Examples:
   raybench compare runs/monday runs/tuesday           two runs, or two folders of several runs each
   raybench compare before/ after/ --gate 5%           for CI: exits with 1 on a regression of 5 % or more
   raybench compare A B C --format markdown            B and C, each beside A, for an issue
+  raybench compare A B C --plot curves.svg            loss, step time and bandwidth of all in one picture
   raybench compare H100/run H200/run --unlike         other GPUs: compared all the same
 """
 
@@ -25,11 +26,17 @@ Examples:
     help="The least regression that counts, such as 5%: exit code 1 where there is one, 3 where it cannot be told.",
 )
 @click.option("--unlike", is_flag=True, help="Compare other GPUs, nodes, ranks or backends all the same.")
+@click.option(
+    "--plot",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw losses, step times and bandwidths of all over each other: FILE.svg, .png or .pdf.",
+)
 @JSON
 @FORMAT
 @FULL
 @OUTPUT
-def command(results: tuple[Path, ...], gate: str | None, *, unlike: bool, **shown: Any) -> None:
+def command(results: tuple[Path, ...], gate: str | None, plot: Path | None, *, unlike: bool, **shown: Any) -> None:
     """Compare results that exist: A is the reference, each of the others is shown beside it.
 
     Each is the folder or the file of a run, a training, a memory or checkpoint test or a study, or a
@@ -42,6 +49,6 @@ def command(results: tuple[Path, ...], gate: str | None, *, unlike: bool, **show
     """
     from raybench.services.comparing.compare import compare_results
 
-    found = compare_results(results, gate=gate, allow_unlike=unlike)
+    found = compare_results(results, gate=gate, allow_unlike=unlike, plot=plot)
     show_document(found, **shown)
     sys.exit(found.exit_code)

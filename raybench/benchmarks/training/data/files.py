@@ -44,6 +44,8 @@ def _texts(name: str) -> Iterator[bytes]:
     for path in _files(name):
         try:
             yield from _READERS[path.suffix.lower()](path)
+        except UsageError:
+            raise
         except (OSError, ValueError) as error:
             raise _unreadable(str(path), error) from error
 

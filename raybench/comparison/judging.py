@@ -10,6 +10,8 @@ from raybench.verdicts import SEVERITY, Conclusion
 
 LEAST_TOLD = 0.05  # a slowdown that matters: "no difference" is said only where the interval leaves it out
 _MORE = "measure more: --repeats 5, or several runs"
+_TIMES, _RATES = ("s", "us"), ("GB/s", "Gb/s")
+_SPEEDS = (*_TIMES, *_RATES)
 _BAD = ("warn", "error", "fail")
 
 
@@ -45,9 +47,9 @@ def difference_of(figure: ComparedFigure, found: RatioInterval) -> Difference:
 
 def direction_of(unit: str, *, is_more: bool) -> Literal["slower", "faster", "more", "less"]:
     """What more, or less, of a figure in a unit is called."""
-    if unit in ("s", "us"):
+    if unit in _TIMES:
         return "slower" if is_more else "faster"
-    if unit in ("GB/s", "Gb/s"):
+    if unit in _RATES:
         return "faster" if is_more else "slower"
     return "more" if is_more else "less"
 
@@ -114,7 +116,8 @@ def _by_difference(compared: Sequence[ComparedFigure], sides: Sequence[str]) -> 
     better = [one for one in compared if one.is_improved]
     if better:
         return Conclusion(verdict="ok", reason=_first(better, sides) + left)
-    if len(unclear) == len(compared):
+    timed = [one for one in compared if one.unit in _SPEEDS] or compared
+    if all(one.difference == "cannot tell" for one in timed):  # that memory is the same says nothing of speed
         text = f"cannot tell in {_count(unclear)}: {_unseen(unclear)}"
         return Conclusion(verdict="unknown", reason=f"{text}; {_MORE}")
     same = [one for one in compared if one.difference == "no difference"]

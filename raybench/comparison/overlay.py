@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from raybench.comparison.side import FigureKey, Side, SideFigure
 from raybench.documents.comparison.overlay import Curve, Panel
@@ -22,7 +23,12 @@ def panels_of(sides: Sequence[Side]) -> tuple[Panel, ...]:
             sizes=True,
         ),
     )
-    return tuple(panel for panel in found if panel.curves)
+    emulated = {number for number, side in enumerate(sides) if side.machine.get("emulated") == "True"}
+    return tuple(
+        replace(panel, emulated=any(curve.side in emulated for curve in panel.curves))
+        for panel in found
+        if panel.curves
+    )
 
 
 def _losses(sides: Sequence[Side]) -> Iterator[Curve]:

@@ -19,7 +19,7 @@ COLLECTIVE, TRAINING = (next(SAMPLES.glob(f"{kind}*.json")) for kind in ("collec
 def test_losses_and_steps_of_trainings_are_drawn() -> None:
     result = RunResult.of_json(json.loads(TRAINING.read_text(encoding="utf-8")), "it")
     panels = panels_of([run_side(name, [result]) for name in ("A", "B")])
-    assert [panel.title for panel in panels] == ["loss", "step time"]
+    assert [(panel.title, panel.emulated) for panel in panels] == [("loss", True), ("step time", True)]
     point = result.benchmarks[0].workload[0]
     losses, steps = panels
     assert [(one.side, one.label, one.values) for one in losses.curves] == [

@@ -16,10 +16,14 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """Lines that share their axes. ``sizes``: the horizontal one is message size, in bytes."""
+    """Lines that share their axes. ``sizes``: the horizontal one is message size, in bytes.
+
+    ``emulated``: a result of it is of emulated nodes.
+    """
 
     title: str
     x_label: str
     y_label: str
     curves: tuple[Curve, ...]
     sizes: bool = False
+    emulated: bool = False

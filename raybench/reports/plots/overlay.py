@@ -44,7 +44,11 @@ def _draw(axes: Any, panel: Panel) -> None:
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.y_label)
     axes.set_title(panel.title, loc="left", fontsize=10, weight="bold")
+    if panel.emulated:  # plots get copied into slides
+        axes.set_title("EMULATED: no network", loc="right", fontsize=10, weight="bold")
     axes.set_axisbelow(True)
+    if not panel.sizes:
+        axes.xaxis.get_major_locator().set_params(integer=True)
     if panel.sizes:
         sizes = sorted({place for curve in panel.curves for place in curve.places})
         axes.set_xscale("log", base=2)
@@ -52,7 +56,7 @@ def _draw(axes: Any, panel: Panel) -> None:
         axes.set_xticks(shown, [format_bytes(int(size)) for size in shown])
         axes.minorticks_off()
     if panel.title != "loss":
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.05 * max(value for curve in panel.curves for value in curve.values))
     if len(panel.curves) <= _MOST_LABELS:
         axes.legend(fontsize=9)
 

@@ -126,6 +126,14 @@ STEPS: tuple[Step, ...] = (
         run=partial(training.strategy, name="ddp", dtype="bfloat16"),
     ),
     Step(
+        id="train-data",
+        proves="text by a DataLoader with workers and pinned memory, evaluated between steps",
+        compared="losses and gradient norms, as above",
+        seconds=40,
+        run=partial(training.strategy, name="ddp", data="text", data_workers=2),
+        not_short="all that a GPU adds is pinned memory",
+    ),
+    Step(
         id="train-fp16",
         proves="float16 with loss scaling",
         compared="losses and gradient norms, as above",

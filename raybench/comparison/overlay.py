@@ -23,7 +23,7 @@ def panels_of(sides: Sequence[Side]) -> tuple[Panel, ...]:
             sizes=True,
         ),
     )
-    emulated = {number for number, side in enumerate(sides) if side.machine.get("emulated") == "True"}
+    emulated = {number for number, side in enumerate(sides) if ("emulated", "True") in side.machine.items()}
     return tuple(
         replace(panel, emulated=any(curve.side in emulated for curve in panel.curves))
         for panel in found

@@ -48,11 +48,12 @@ def _diverged(point: TrainingPoint) -> Finding:
 
 
 def _loading(point: TrainingPoint) -> Finding:
+    waiting = format_seconds(point.data_share * point.seconds.mean)
     return DATA_LOADING_SLOW.finding(
         confidence="likely",
         summary=f"{point.label}: {point.data_share:.0%} of a step waits for data (above {HIGH_DATA_SHARE:.0%})",
         explanation=(
-            f"Of {format_seconds(point.seconds.mean)} a step, {format_seconds(point.data_share * point.seconds.mean)} go by before the "
+            f"Of {format_seconds(point.seconds.mean)} a step, {waiting} go by before the "
             "loader has the next micro-batches."
         ),
         recommendations=DATA_LOADING_SLOW.advise(),

@@ -3,10 +3,6 @@
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sys import UnraisableHookArgs
 
 _AGAIN_SECONDS = 0.05
 
@@ -19,7 +15,7 @@ def send_lost_interrupts_again() -> None:
     """
     before = sys.unraisablehook
 
-    def hook(what: "UnraisableHookArgs", /) -> None:
+    def hook(what: "sys.UnraisableHookArgs", /) -> None:
         if not issubclass(what.exc_type, KeyboardInterrupt) or sys.is_finalizing():
             before(what)
             return

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raybench.errors import UsageError
-from raybench.services.counted_model import counted_model, is_import_path
 from raybench.services.estimate_machine import machine_of, network_of
+from raybench.services.planning.counted_model import counted_model, is_import_path
 from raybench.services.study_options import price_table
 
 if TYPE_CHECKING:

@@ -120,18 +120,10 @@ STEPS: tuple[Step, ...] = (
     ),
     Step(
         id="train-bf16",
-        proves="bfloat16, and MFU against the hardware table",
+        proves="bfloat16, text by a DataLoader with workers and pinned memory, and MFU against the hardware table",
         compared="losses and gradient norms; MFU between 0.001 and 0.95",
         seconds=30,
-        run=partial(training.strategy, name="ddp", dtype="bfloat16"),
-    ),
-    Step(
-        id="train-data",
-        proves="text by a DataLoader with workers and pinned memory, evaluated between steps",
-        compared="losses and gradient norms, as above",
-        seconds=40,
-        run=partial(training.strategy, name="ddp", data="text", data_workers=2),
-        not_short="all that a GPU adds is pinned memory",
+        run=partial(training.strategy, name="ddp", dtype="bfloat16", data="text", data_workers=2),
     ),
     Step(
         id="train-fp16",

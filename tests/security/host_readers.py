@@ -32,6 +32,7 @@ from diagnostics.inputs.reader import read_batches
 from raybench.benchmarks.checkpoint.manifest import CheckpointError
 from raybench.benchmarks.checkpoint.storage import compress, decompress
 from raybench.benchmarks.node_tests.dcgm_answer import read_diag
+from raybench.benchmarks.training.data.files import read_text
 from raybench.comparison.inspector import inspector_events
 from raybench.documents.reading import DocumentError
 from raybench.errors import IncompleteRunError, UsageError
@@ -349,6 +350,11 @@ HOST_READERS: dict[str, Reader] = {
         refuses=(UsageError,),
     ),
     "DCGM's diagnostic": Reader(read=lambda data: read_diag(data.decode("utf-8", "replace")), seeds=diag),
+    "data to train on": Reader(
+        read=read_file(lambda path: read_text(str(path)), "it.jsonl"),
+        seeds=lambda: [b'{"text": "one"}\n{"content": "two"}\n', {"text": "one", "id": 7}],
+        refuses=(UsageError,),
+    ),
     "fabric talk": Reader(read=talk, seeds=lambda: [{"token": "t", "ask": "round", "n": 3}], refuses=(ValueError,)),
     "facts of a host": Reader(read=read_facts, seeds=host_texts),
     "filters of the probe": Reader(read=filtered, seeds=programs),

@@ -10,8 +10,8 @@ from raybench.performance_model.activations import block_activation_bytes_per_to
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import preset_named
-from raybench.services.counted_model import counted_model, is_import_path, model_of
 from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.planning.counted_model import counted_model, is_import_path, model_of
 
 torch = pytest.importorskip("torch")
 counted = pytest.importorskip("raybench.benchmarks.training.models.counted")

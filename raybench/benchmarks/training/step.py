@@ -119,7 +119,7 @@ def _feed(context: RankContext, trainable: Trainable, options: TrainingOptions) 
         rank=context.rank,
         size=options.batch_size,
         workers=options.data_workers,
-        pinned=context.device.type == "cuda",  # gpu: train-data
+        pinned=context.device.type == "cuda",  # gpu: train-bf16
     )
 
 

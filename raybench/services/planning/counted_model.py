@@ -52,7 +52,10 @@ def counted_model(
             f"--model {path} cannot be counted on the meta device: {reason[:_MOST_SHOWN]}; give package.module:factory "
             "of a torch.nn.Module that takes tokens, or of (module, inputs)"
         )
-    return model_of(path, json.loads(done.stdout.splitlines()[-1]), sequence_length)
+    try:
+        return model_of(path, json.loads(done.stdout.splitlines()[-1]), sequence_length)
+    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
+        raise UsageError(f"--model {path}: the count was not printed last; let its module print nothing") from None
 
 
 def model_of(path: str, found: dict[str, Any], length: int) -> "CountedModel":

@@ -43,6 +43,13 @@ class ModelPart(Transformer):
         return sum(math.prod(shape) for shape in self.outer_shapes())
 
     @property
+    def idle_parameters(self) -> int:
+        """Weights of its experts that a token of its own does not pass; below zero where it passes others' instead."""
+        linears, more = self.linears(), max(1, self.experts // self.expert_ranks) - self.experts_per_token
+        each = sum(math.prod(linears[name]) for name in OF_EXPERTS & set(linears))
+        return self.layers * more * each if self.experts else 0
+
+    @property
     def expert_parameters(self) -> int:
         """Weights of the experts that this rank has; 0 where experts are not spread."""
         if self.expert_ranks == 1:

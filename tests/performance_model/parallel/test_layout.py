@@ -44,6 +44,11 @@ def test_experts_that_are_spread_are_each_held_once() -> None:
     assert full == pytest.approx(MIXTURE.parameters * 4 / 16, rel=1e-6)  # however experts are spread
 
 
+def test_a_token_passes_as_many_experts_wherever_they_are() -> None:
+    passed = MIXTURE.computing_parameters
+    assert {part_of(MIXTURE, layout(16, expert=ranks)).computing_parameters for ranks in (2, 4, 8)} == {passed}
+
+
 def test_memory_of_zero_is_that_of_its_paper() -> None:
     """Rajbhandari et al. 2020, figure 1: 2 + 2 + 12 bytes a parameter, of which 12, 14 or all are divided."""
     size, where = SMALL.parameters, layout(64)

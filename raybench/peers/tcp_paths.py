@@ -116,11 +116,15 @@ class SlowPaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathJudgement:
-    """What is slow, and why nothing could be told where that is so. ``undecided``: some are, and nobody is named."""
+    """What is slow, and why nothing could be told where that is so. ``undecided``: some are, and nobody is named.
+
+    ``spread``: what the slowest path carries at most, of what the fastest carries at least.
+    """
 
     slow: tuple[SlowPaths, ...] = ()
     why: str = ""
     undecided: bool = False
+    spread: float = 1.0
 
 
 def judge_paths(paths: Iterable[CarriedPath], nodes: Sequence[str], limit: float = LIMIT) -> PathJudgement:
@@ -188,15 +192,19 @@ def _explained(slow: Sequence[CarriedPath], healthy: Sequence[CarriedPath], node
         left = [one for one in left if not any(one.ends[place] in named for place in places)]
     if len(found) > max(1, len(nodes) // _MOST_NAMED):
         why = f"{len(found)} of {len(nodes)} nodes differ from the rest: none is named"
-        return PathJudgement(why=why, undecided=True)
+        return PathJudgement(why=why, undecided=True, spread=_spread(slow, healthy))
     pairs: dict[frozenset[str], list[CarriedPath]] = {}
     for one in left:
         pairs.setdefault(frozenset(one.ends), []).append(one)
     if len(pairs) > max(1, len(nodes) // _NODES_FOR_PATHS):
         why = f"{len(pairs)} pairs of nodes are slow, and no node explains them"
-        return PathJudgement(slow=tuple(found), why=why, undecided=True)
+        return PathJudgement(slow=tuple(found), why=why, undecided=True, spread=_spread(slow, healthy))
     paths = (_described(own[0].ends, own, healthy, "") for own in pairs.values())
     return PathJudgement(slow=(*found, *paths))
+
+
+def _spread(slow: Sequence[CarriedPath], healthy: Sequence[CarriedPath]) -> float:
+    return min(one.most for one in slow) / max(one.least for one in healthy)
 
 
 def _is_slow(

@@ -157,3 +157,16 @@ def test_a_node_that_makes_up_figures_breaks_nothing() -> None:
     for parts in (((2.0**64, 0.0), (0.0, 2.0**64), (0.0, 1.0)), ((1.0, 2.0**64),), ((0.0, 5.0),)):
         answer = judge_paths([*whole, CarriedPath(ends=ring(4)[3], parts=parts)], names(4))
         assert len(answer.slow) <= 1
+
+
+def test_a_recorded_ring_beside_a_shaped_node_leaves_it_open_with_a_wide_spread() -> None:
+    """node2 is held to 20 Mbit/s; what node4 sends to node3 was acknowledged late, so that a second node stands out."""
+    recorded = {
+        ("node2", "node1"): ((788928, 0.33), (4225488, 1.93), (6308008, 2.93), (4161448, 1.92)),
+        ("node3", "node2"): ((788976, 0.39), (4255568, 1.97), (6409888, 2.88), (4283552, 1.91)),
+        ("node4", "node3"): ((2892368, 0.29), (0, 0.0), (4200496, 0.27), (4069232, 0.33)),
+        ("node1", "node4"): ((723296, 0.08), (4331760, 0.04), (4331760, 0.01), (0, 0.0)),
+    }
+    answer = judge_paths([CarriedPath(ends=ends, parts=parts) for ends, parts in recorded.items()], names(4))
+    assert (answer.slow, answer.undecided) == ((), True)
+    assert 0.01 < answer.spread < 0.03

@@ -29,6 +29,9 @@ CARRIED, CARRYING, ROUND_TRIP = "carried_bytes", "carrying_seconds", "least_roun
 CHECK = "tcp paths"
 LEAST_OF_LINK = 0.02  # this project's: processors limit TCP to a part of a fast link, not to so little of it
 MOST_WAITING = 0.25  # of the time, some task for a processor: then TCP need not be what is slow
+CROWDED_SPREAD = (
+    0.05  # this project's: waiting for a processor makes paths differ, not by that much for a whole benchmark
+)
 MOST_PARTS = 5
 LEAST_READINGS = 3  # of a part
 
@@ -62,7 +65,8 @@ def judge(timeline: Timeline) -> Answer:
     for spans in _benchmarks(timeline):
         judgement = _judged(spans, paths, names)
         whys += [judgement.why] if judgement.why else []
-        undecided += [judgement.why] if judgement.undecided and not _is_crowded(timeline, spans) else []
+        if judgement.undecided and (judgement.spread < CROWDED_SPREAD or not _is_crowded(timeline, spans)):
+            undecided.append(judgement.why)
         for one in judgement.slow:
             before = found.get(one.nodes)
             if before is None or one.share < before[0].share:

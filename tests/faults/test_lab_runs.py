@@ -148,6 +148,7 @@ def test_a_stopped_rank_is_named_with_its_node_and_step(ray_lab: Lab) -> None:
     assert nothing_left(ray_lab, 5)
 
 
+@pytest.mark.timed
 def test_last_a_node_whose_cable_is_pulled_is_lost_and_alone_keeps_its_ranks(ray_lab: Lab) -> None:
     """Nobody can tell it to end them; its node actor does when its lease is over (execution/test_node_actor.py)."""
     with lab_run(ray_lab, *ENDLESS, "--iters", "50", "--nodes", "3") as run:

@@ -23,5 +23,10 @@ def answer(options: Mapping[str, Any]) -> dict[str, Any]:
     if not options["packed"]:
         return {"changed": False, "facts": facts}
     packed = base64.b64encode(zlib.compress(json.dumps(facts).encode("utf-8"), 6)).decode("ascii")
-    found = {"packed": packed, "address": own_address(facts), "reached": facts["reached"], "listening": is_listening()}
-    return {"changed": False, **found}
+    answered = {
+        "packed": packed,
+        "address": own_address(facts),
+        "reached": facts["reached"],
+        "listening": is_listening(),
+    }
+    return {"changed": False, **answered}

@@ -14,8 +14,9 @@ TYPES = ("bf16", "fp16")  # of which the first that a GPU has units for counts
 # instructions are Ampere's. A GPU whose peak is beyond the first Hoppers' has the same gap.
 _AMPERE_INSTRUCTIONS_SHARE = 0.5
 _FASTEST_WITHOUT_GAP_TFLOPS = 400.0
-# Of its peak, a Hopper against an A100: its power limit holds the clock down, at some 650 of 989 TFLOP/s in large bf16
-# products; an A100 has 280 of 312.
+# Of its peak, a Hopper against an A100. Not fitted: eager runs (torchtitan) are slower than 0.8 would have them,
+# compiled ones (KempnerForge, NeMo) faster than 0.74, and what was compiled is not asked yet. Large bf16 products
+# alone reach some 790 of an H200's 989 TFLOP/s.
 _HELD_SHARE = 0.74
 _CAUSAL_SHARE = 0.5  # of the scores, where blocks that the mask drops are skipped
 # Elements of the residual stream and of the MLP's inner width that element-wise kernels read and write for a token and

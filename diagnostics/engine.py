@@ -203,7 +203,7 @@ def _judged_apart(jobs: Sequence[Job], processes: int) -> list[_Judged]:
     def work(job: Job) -> _Judged:
         return _judged([job], 1)[0]
 
-    found = map_ahead(work, jobs, processes, sizes)
+    found = map_ahead(work, jobs, processes)
     return [one or work(job) for job, one in zip(jobs, found, strict=True)]
 
 
@@ -252,8 +252,7 @@ def _sifted(
     for reading in readings:
         reading.gate.expect(MIN_BYTES)  # which compiles what is scanned for, once for all processes
     sieve = Sieve([reading.gate for reading in readings], pieces, processes, notes_starts=notes_starts)
-    sizes = [bytes_to_sift([piece]) + 1 for piece in pieces]
-    yield from map_ahead(sieve.sift, pieces, processes, sizes) if processes > 1 else map(sieve.sift, pieces)
+    yield from map_ahead(sieve.sift, pieces, processes) if processes > 1 else map(sieve.sift, pieces)
 
 
 @contextmanager

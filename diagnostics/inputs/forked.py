@@ -1,20 +1,28 @@
 """Work done ahead in forked processes, its results in order.
 
-A process that is forked has all that its parent has read, at no cost. It works on its share of the items and writes
-what comes of it into a pipe, whose size keeps it from running far ahead. It ends with its parent: nobody reads the pipe
-then.
+A process that is forked has all that its parent has read, at no cost. It takes the next item whenever it is done with
+one, so that all of them end together although the parent works beside them, and writes what comes of it into a pipe,
+whose size keeps it from running far ahead. It ends with its parent: nobody reads the pipe then.
 """
 
 import os
 import pickle
+import select
 import signal
+import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import IO, TypeVar
+from typing import Any, TypeVar
 
 MAX_PROCESSES = 4
+MOST_TOKENS = 4096  # of 8 bytes, half of what a pipe holds without a reader
+MOST_EARLY = 16  # results that wait for their turn, before the processes that are ahead have to wait
+_NONE = -1
+_HEAD = struct.Struct("=qQ")  # the item, and the size of what came of it; 0 where it is only taken
+_TOKEN = struct.Struct("=II")
+_STEP_BYTES = 2**20
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -26,21 +34,15 @@ def processes_to_use() -> int:
     return min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
 
 
-def map_ahead(
-    work: Callable[[Item], Result], items: Sequence[Item], processes: int, sizes: Sequence[int] | None = None
-) -> Iterator[Result | None]:
-    """``work(item)`` for each item, in order; None where the process that had it ended early or could not do it.
-
-    ``sizes`` say how much work each item is; without them, all are alike.
-    """
-    owners = dealt(sizes if sizes is not None else [1] * len(items), min(processes, len(items)))
-    with closing(_Crew(work, items, owners)) as crew:
-        for owner in owners:
-            yield crew.result(owner)
+def map_ahead(work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Iterator[Result | None]:
+    """``work(item)`` for each item, in order; None where the process that had it ended early or could not do it."""
+    with closing(_Crew(work, items, min(processes, len(items)))) as crew:
+        for index in range(len(items)):
+            yield crew.result(index)
 
 
 def dealt(sizes: Sequence[int], processes: int) -> list[int]:
-    """The process of each item: the one that has least to do by then."""
+    """The process of each item, were they given out beforehand: the one that has least to do by then."""
     loads, owners = [0] * processes, []
     for size in sizes:
         owner = loads.index(min(loads))
@@ -50,50 +52,97 @@ def dealt(sizes: Sequence[int], processes: int) -> list[int]:
 
 
 class _Crew:
-    """The processes, each with the pipe that its results come from."""
+    """The processes, each with the pipe that its results come from. Whichever is free takes the next items.
 
-    def __init__(self, work: Callable[[Item], Result], items: Sequence[Item], owners: Sequence[int]) -> None:
-        self._pipes: list[IO[bytes]] = []
+    A process says which item it takes before it works on it, so that one that ends early leaves only that one undone.
+    """
+
+    def __init__(self, work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> None:
+        self._open: dict[int, int] = {}  # the reading end of each pipe -> the item that its process has
         self._ids: list[int] = []
-        self._ended: set[int] = set()
-        for number in range(max(owners, default=-1) + 1):
+        self._early: dict[int, bytes] = {}  # what was done before its turn came
+        self._given_up: set[int] = set()
+        tokens = _tokens(len(items))
+        for _ in range(processes):
             reading, writing = os.pipe()
             process = os.fork()
             if process == 0:
-                os.close(reading)
-                _serve(work, [item for item, owner in zip(items, owners, strict=True) if owner == number], writing)
+                for other in (reading, *self._open):
+                    os.close(other)
+                _serve(work, items, tokens, writing)
             os.close(writing)
             self._ids.append(process)
-            self._pipes.append(os.fdopen(reading, "rb"))
+            self._open[reading] = _NONE
+        os.close(tokens)
 
-    def result(self, index: int) -> Result | None:
-        """What the process with this number has done next."""
-        if index in self._ended:
-            return None
-        try:
-            found: Result | None = pickle.load(self._pipes[index])  # noqa: S301 - written by our own process
-        except (EOFError, pickle.UnpicklingError):
-            self._ended.add(index)
-            return None
-        return found
+    def result(self, index: int) -> Any:
+        """What came of an item, once it is there; None where nothing will."""
+        while index not in self._early and index not in self._given_up and self._open:
+            for pipe in select.select(self._awaited(index), [], [])[0]:
+                self._take(pipe)
+        packed = self._early.pop(index, None)
+        return None if packed is None else pickle.loads(packed)  # noqa: S301 - written by our own process
+
+    def _awaited(self, index: int) -> list[int]:
+        """All pipes; where much is done early, only that of the process that has the item."""
+        if len(self._early) > MOST_EARLY and index in self._open.values():
+            return [pipe for pipe, has in self._open.items() if has == index]
+        return list(self._open)
+
+    def _take(self, pipe: int) -> None:
+        """Read what a process says: the item that it takes, or what came of it."""
+        head = _read(pipe, _HEAD.size)
+        taken, size = _HEAD.unpack(head) if len(head) == _HEAD.size else (_NONE, 0)
+        packed = _read(pipe, size) if size > 0 else b""
+        if taken == _NONE or len(packed) < size:
+            self._given_up.add(self._open.pop(pipe))
+            os.close(pipe)
+        elif size:
+            self._early[taken] = packed
+        else:
+            self._open[pipe] = taken
 
     def close(self) -> None:
-        for pipe in self._pipes:
-            pipe.close()
+        for pipe in self._open:
+            os.close(pipe)
         for process in self._ids:
             os.waitpid(process, 0)
 
 
-def _serve(work: Callable[[Item], Result], items: Sequence[Item], writing: int) -> None:
+def _tokens(count: int) -> int:
+    """A pipe out of which each reader takes the next items: (first, behind the last), all of them written already."""
+    reading, writing = os.pipe()
+    each = -(-count // MOST_TOKENS) or 1
+    for first in range(0, count, each):
+        os.write(writing, _TOKEN.pack(first, min(first + each, count)))
+    os.close(writing)
+    return reading
+
+
+def _serve(work: Callable[[Item], Result], items: Sequence[Item], tokens: int, writing: int) -> None:
     """Do the work in the forked process, which never returns."""
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, whose end ends the pipe
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         with os.fdopen(writing, "wb") as pipe:
-            for item in items:
-                pickle.dump(work(item), pipe, protocol=pickle.HIGHEST_PROTOCOL)
-                pipe.flush()
+            while token := os.read(tokens, _TOKEN.size):
+                for index in range(*_TOKEN.unpack(token)):
+                    pipe.write(_HEAD.pack(index, 0))
+                    pipe.flush()
+                    packed = pickle.dumps(work(items[index]), protocol=pickle.HIGHEST_PROTOCOL)
+                    pipe.write(_HEAD.pack(index, len(packed)))
+                    pipe.write(packed)
+                    pipe.flush()
         code = 0
     finally:
         os._exit(code)
+
+
+def _read(pipe: int, size: int) -> bytes:
+    """So many bytes, or fewer where the other end was closed."""
+    parts, left = [], size
+    while left and (part := os.read(pipe, min(left, _STEP_BYTES))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)

@@ -3,6 +3,7 @@
 import os
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from diagnostics import engine
 from diagnostics.engine import Reading
 from diagnostics.inputs import launches, speakers
 from diagnostics.inputs.files import Input, find_inputs
-from diagnostics.inputs.forked import dealt, map_ahead
+from diagnostics.inputs.forked import MOST_EARLY, dealt, map_ahead
 from diagnostics.inputs.jobs import Job, sort_by_job
 from diagnostics.inputs.reader import read_batches, read_range
 from diagnostics.scanning import sifting, tally
@@ -143,9 +144,9 @@ def test_jobs_that_share_the_work_are_read_each_by_one_process(
     monkeypatch.setattr(sifting, "PIECE_BYTES", 2**14)
     dealt_out: list[int] = []
 
-    def ahead(work: Callable[[Job], object], jobs: Sequence[Job], processes: int, sizes: Sequence[int]) -> list[object]:
+    def ahead(work: Callable[[Job], object], jobs: Sequence[Job], processes: int) -> list[object]:
         dealt_out.extend([len(jobs)] if isinstance(jobs[0], Job) else [])  # else pieces, until a second job is seen
-        return [None] * len(jobs) if harm != "none" else list(map_ahead(work, jobs, processes, sizes))
+        return [None] * len(jobs) if harm != "none" else list(map_ahead(work, jobs, processes))
 
     log = write_log(tmp_path / "big.log", jobs=4)
     said = []
@@ -327,7 +328,8 @@ def test_what_a_process_that_ends_early_leaves_is_told() -> None:
             os._exit(9)
         return number * number
 
-    assert list(map_ahead(work, range(8), 2)) == [0, 1, 4, None, 16, None, 36, None]
+    assert list(map_ahead(work, range(8), 2)) == [0, 1, 4, None, 16, 25, 36, 49], "the other one goes on"
+    assert list(map_ahead(work, range(8), 1)) == [0, 1, 4, None, None, None, None, None]
 
 
 def test_lines_that_differ_in_digits_only_are_passed_over_where_no_digit_decides() -> None:
@@ -428,7 +430,25 @@ def test_large_and_small_items_are_dealt_so_that_processes_have_alike_to_do() ->
     owners = dealt(sizes, 2)
     loads = [sum(size for size, owner in zip(sizes, owners, strict=True) if owner == number) for number in (0, 1)]
     assert abs(loads[0] - loads[1]) <= max(sizes)
-    assert list(map_ahead(lambda number: number * number, range(20), 3, [*sizes])) == [n * n for n in range(20)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 20, 10_000])
+def test_what_is_done_by_whichever_process_is_free_comes_in_order(count: int) -> None:
+    assert list(map_ahead(lambda number: number * number, range(count), 3)) == [n * n for n in range(count)]
+
+
+def test_processes_that_are_ahead_of_a_slow_one_wait_and_hold_little() -> None:
+    began = time.monotonic()
+
+    def work(number: int) -> tuple[float, bytes]:
+        time.sleep(0.7 * (number == 1))
+        return time.monotonic() - began, bytes(2**20)
+
+    found = [one for one in map_ahead(work, range(60), 2) if one]
+    assert len(found) == 60
+    at = [seconds for seconds, _ in found]
+    assert max(at[2 : 2 + MOST_EARLY]) < 0.6, "done while the slow one works"
+    assert min(at[MOST_EARLY + 4 :]) > 0.6, "not before it is through"
 
 
 def test_without_a_scanner_each_shape_of_a_line_is_searched_once_and_told_by_what_it_holds() -> None:

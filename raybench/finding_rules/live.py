@@ -30,9 +30,11 @@ AGENT_MISSING = MeasuredRule(
     title="No agent watched a machine of the run",
     severity="info",
     text="""
-The diagnostics agent of a machine did not start, or ended before the run did. The run itself is whole.
+The diagnostics agent of a machine did not start, ended before the run did, or said much that could not be read. The run
+itself is whole.
 
-Symptom: the process of the agent could not be started, or has ended; the finding quotes its last words.
+Symptom: the process of the agent could not be started, or has ended; the finding quotes its last words. Or lines of it
+were refused, with the reasons counted.
 
 Why: a Python without the package `diagnostics`, a limit on processes, memory that ran out.
 

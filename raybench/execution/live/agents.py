@@ -19,6 +19,7 @@ _MOST_TOLD = 20  # of one rule of one machine
 _MOST_OF_MACHINE = 100  # of all its rules, which may be any: a node makes up what it says
 _MOST_COUNTERS = 256  # of one machine, of which figures are made
 _MOST_REASONS = 3
+_MANY_REFUSED = 5  # lines; one may be cut as an agent ends
 _FRESH_SECONDS = 10.0  # after which a figure is not one of now
 SILENT_SECONDS = 15.0  # an agent speaks each second; beside busy ranks later
 _OWN_SOURCE = "agent"
@@ -84,15 +85,22 @@ class HeardAgent:
         """What was heard and is no message, ``4 x no JSON``; empty where there is nothing of that."""
         return ", ".join(f"{count} x {reason}" for reason, count in self._reader.refused.most_common(_MOST_REASONS))
 
+    @property
+    def _is_garbled(self) -> bool:
+        """Whether so much was refused that samples are missing: an agent that is well says nothing that is."""
+        return self._reader.refused.total() >= _MANY_REFUSED
+
     def silent_seconds(self, now: float) -> float | None:
         """For how long nothing has been read, where something was and it is too long ago."""
         silent = now - self._read_at
         return silent if _FRESH_SECONDS < silent < float("inf") else None
 
     def missing(self, begin: float, end: float) -> Finding | None:
-        """That it fell silent, or never spoke, while the ranks were heard from a time to another."""
-        if self._told[_OWN_SOURCE] or end - (begin if self._heard is None else self._heard) <= SILENT_SECONDS:
+        """That it fell silent, never spoke or was not understood while ranks were heard from a time to another."""
+        if self._told[_OWN_SOURCE]:
             return None
+        if end - (begin if self._heard is None else self._heard) <= SILENT_SECONDS:
+            return _understood_in_part(self.machine, self.refused) if self._is_garbled else None
         since = "at all" if self._heard is None else f"since {self._heard - self.started:.0f} s after the run's start"
         return _missing(self.machine, f"it has said nothing {since}")
 
@@ -142,10 +150,20 @@ class HeardAgent:
 
 
 def _missing(machine: str, reason: str) -> Finding:
+    text = "Its ports, GPUs, processors and logs were not sampled while the run went on."
+    return _unwatched(machine, f"no agent watched {machine}: {reason}", text)
+
+
+def _understood_in_part(machine: str, refused: str) -> Finding:
+    text = "Samples of its ports, GPUs, processors and logs are missing."
+    return _unwatched(machine, f"what the agent of {machine} said could be read in part only: {refused}", text)
+
+
+def _unwatched(machine: str, summary: str, explanation: str) -> Finding:
     return AGENT_MISSING.finding(
         confidence="certain",
-        summary=f"no agent watched {machine}: {reason}",
-        explanation="Its ports, GPUs, processors and logs were not sampled while the run went on.",
+        summary=summary,
+        explanation=explanation,
         hosts=(machine,),
         recommendations=AGENT_MISSING.advise(),
     )

@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from diagnostics.agent.messages import Reading, Source, Warned, encode
 from diagnostics.findings import Finding
 from raybench.execution.live.agents import HeardAgent
@@ -136,3 +138,16 @@ def test_a_time_that_no_clock_shows_is_no_message() -> None:
     for at in (1e17, -1e17):
         sent = encode(Reading(monotonic_seconds=at, source="host", values={"host/load/one_minute": 1.0}))
         assert agent().take(sent.encode() + b"\n", 1001.0)[0] == []
+
+
+@pytest.mark.parametrize(("broken", "told"), [(4, False), (5, True)])
+def test_an_agent_that_is_understood_in_part_left_samples_out(broken: int, *, told: bool) -> None:
+    """As one whose output another thread of it floods: of each of its writes the first line is lost."""
+    one = agent()
+    reading = encode(Reading(monotonic_seconds=1.0, source="host", values={})).encode()
+    for number in range(broken):
+        one.take(b"x" * 2**10 + reading + b"\n" + reading + b"\n", 1001.0 + number)
+    missing = one.missing(1000.0, 1001.0 + broken)
+    assert (missing is not None) == told
+    if missing is not None:
+        assert missing.summary == "what the agent of gpu-1 said could be read in part only: 5 x no JSON"

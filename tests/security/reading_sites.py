@@ -55,6 +55,8 @@ WITHOUT_TARGET: Mapping[str, str] = {
     "raybench/services/planning/counted_model.py:counted_model": USERS,
     "raybench/services/launching/kubernetes.py:_items": KUBECTLS,
     "raybench/services/launching/kubernetes.py:wait": KUBECTLS,
+    "diagnostics/inputs/forked.py:_serve": OURS,
+    "diagnostics/inputs/forked.py:_take": OURS,
     "diagnostics/inputs/forked.py:result": OURS,
     "diagnostics/scanning/sifting.py:before": OURS,
     "diagnostics/pages.py:_samples": PACKAGED,

@@ -17,7 +17,7 @@ from contextlib import closing
 from typing import Any, TypeVar
 
 MAX_PROCESSES = 4
-MOST_TOKENS = 4096  # of 8 bytes, half of what a pipe holds without a reader
+MOST_TOKENS = 512  # of 8 bytes: a pipe holds a page without a reader, also of a user who has many
 MOST_EARLY = 16  # results that wait for their turn, before the processes that are ahead have to wait
 _NONE = -1
 _HEAD = struct.Struct("=qQ")  # the item, and the size of what came of it; 0 where it is only taken

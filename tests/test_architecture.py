@@ -307,7 +307,7 @@ def test_every_command_exists_is_documented_and_shows_examples(name: str) -> Non
     command = importlib.import_module(COMMANDS[name][0]).command
     assert command.help
     assert "xample" in (command.epilog or "") + command.help
-    assert f"raybench {name}" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"raybench {name}" in (ROOT / "docs/usage.md").read_text(encoding="utf-8")
     for parameter in command.params:
         assert getattr(parameter, "help", "argument") or parameter.param_type_name == "argument", parameter.name
 

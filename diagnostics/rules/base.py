@@ -40,6 +40,8 @@ class Rule(FindingRule):
     ``consequence``: what the rule reports follows from another fault wherever one is known. ``fold``: it is then
     listed under that fault instead of standing alone; ``lower``: it stays, at info, because it tells more than that.
     ``after``: as ``lower``, below consequences too. ``last``: it is listed under any other finding of a failure.
+    ``victim_of`` names rules whose fault ends a rank and is never a consequence of this one: they stand above it,
+    unless the log shows by its times, or by the lines of one rank, that this one was first.
     ``slow``: it is about a slower path, which is never the cause of a failure, unless a finding of it says that the
     run stops there. ``explained_by`` names rules that say more about the same lines: with one of them, this finding is
     a victim.
@@ -49,6 +51,7 @@ class Rule(FindingRule):
     check: Callable[[JobFacts], Outcome]
     consequence: Literal["", "fold", "lower", "after", "last"] = ""
     explained_by: tuple[str, ...] = ()
+    victim_of: tuple[str, ...] = ()
     slow: bool = False
     in_runs: str = ""
     run_actions: tuple[str, ...] = ()
@@ -91,6 +94,7 @@ def conclude(
     actions: tuple[str, ...] = (),
     hosts: Iterable[str] | None = None,
     blocks: bool = False,
+    sequence: int | None = None,
 ) -> Finding:
     """A finding that rests on these events; its rule and its standing actions are filled in by the engine."""
     named = {event.origin.host for event in events if event.origin.host} if hosts is None else set(hosts)
@@ -104,7 +108,7 @@ def conclude(
         ranks=facts.ranks_of(events)[:MAX_NAMED],
         hosts=tuple(sorted(named))[:MAX_NAMED],
         occurrences=len(events) if occurrences is None else occurrences,
-        sequence=min((event.origin.sequence for event in events), default=0),
+        sequence=min((event.origin.sequence for event in events), default=0) if sequence is None else sequence,
         actions=actions,
         blocks=blocks,
     )

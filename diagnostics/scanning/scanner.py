@@ -201,7 +201,8 @@ class Scanner:
         for message in map(self._with_known_host, messages):
             self.unreadable += message.torn
             if message.level in ("WARN", "ATTN") and not message.torn and 60 <= len(text) <= 140:
-                self._wrapped.keep(text, message, line)
+                self._sequence += 1
+                self._wrapped.keep(text, message, line, self._sequence)
                 self._kinds += [kind for kind, _ in read_message(PATTERNS, message.text)] or ["unclassified-warning"]
             else:
                 self._emit(message, PATTERNS, text if len(messages) == 1 else message.text, line)
@@ -282,7 +283,9 @@ class Scanner:
     def _flush(self) -> None:
         """Emit the warning kept back, if there is one."""
         if (kept := self._wrapped.release()) is not None:
+            read, self._sequence = self._sequence, kept.place - 1  # it stands before what was read since then
             self._emit(kept.message, PATTERNS, kept.text, kept.line)
+            self._sequence = max(read, self._sequence)
 
     def _emit(self, message: Message, patterns: Iterable[Pattern], quoted: str, line: int) -> None:
         if message.level == "INFO":

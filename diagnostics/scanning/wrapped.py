@@ -18,6 +18,7 @@ class KeptBack(NamedTuple):
     text: str
     message: Message
     line: int
+    place: int  # among all events
 
 
 @dataclass(slots=True)
@@ -32,9 +33,9 @@ class Wrapped:
         """Whether a warning is kept back."""
         return self._pending is not None
 
-    def keep(self, text: str, message: Message, line: int) -> None:
+    def keep(self, text: str, message: Message, line: int, place: int) -> None:
         """Keep a warning back."""
-        self._pending = KeptBack(text, message, line)
+        self._pending = KeptBack(text, message, line, place)
 
     def takes(self, text: str) -> bool:
         """Whether a line may be the rest of the warning kept back; it is kept with it."""
@@ -47,13 +48,13 @@ class Wrapped:
         """The warning kept back, joined with the lines behind it where hard wraps tore it to pieces."""
         if self._pending is None:
             return None
-        (text, message, line), self._pending = self._pending, None
+        (text, message, line, place), self._pending = self._pending, None
         rest, self._continued = self._continued, []
         best = max(_joinings(message.text, rest), key=_fields)  # the first of equals: the line as it stands
         if best != message.text:
             text = f"{text}{best.removeprefix(message.text)}"
             message = message._replace(text=best)
-        return KeptBack(text, message, line)
+        return KeptBack(text, message, line, place)
 
 
 def _joinings(head: str, rest: Sequence[str]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from collections import Counter
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.judging.timeline import is_shown_before, stamp_of
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.bootstrap.connecting import LOST, MEANING, is_gone, socket_error, unanswered
@@ -49,6 +50,7 @@ def check(facts: JobFacts) -> Outcome:
     events = sorted(killed + lost, key=lambda event: event.origin.sequence)
     if not events:
         return CLEAR
+    late = max(events[0].origin.sequence, _behind_watchdog(events, facts))
     peers = [name for name in peer_names(facts, lost) if not _LOOPBACK.match(name)]
     bus = any(is_bus_error(event) for event in killed)
     first = signal_of(killed[0]) if killed else None
@@ -56,6 +58,7 @@ def check(facts: JobFacts) -> Outcome:
         conclude(
             facts,
             events,
+            sequence=late,
             severity="critical",
             confidence="likely" if killed else "possible",
             summary=(_how_ended(first) if first else _what_went(events[0]))
@@ -70,6 +73,19 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=facts.count("peer-closed", "process-killed", "communicator-aborted") or len(events),
         )
     )
+
+
+def _behind_watchdog(events: list[Event], facts: JobFacts) -> int:
+    """The place behind a watchdog's message where gloo or the store tell of a process that is gone, and NCCL does not.
+
+    The watchdog ends its process, which the others see, and their lines may stand first in the log.
+    """
+    waited = facts.first("watchdog-timeout")
+    own = any(event.origin.process is not None or event.kind == "process-killed" for event in events)
+    if waited is None or any(is_shown_before(event, waited) for event in events):
+        return 0
+    stamped = all(stamp_of(event.text) for event in (events[0], waited))
+    return waited.origin.sequence + 1 if stamped or not own else 0
 
 
 def _left_alone(facts: JobFacts) -> list[Event]:

@@ -50,4 +50,5 @@ RULE = Rule(
     actions=("check-fabric", "measure-link", "look-at-rank", "longer-timeout"),
     check=check,
     explained_by=("ib-port-down",),
+    victim_of=("gpu-out-of-memory", "host-memory-exhausted", "application-error"),
 )

@@ -44,6 +44,7 @@ def test_one_file_keeps_its_own_order(tmp_path: Path) -> None:
         ("[2026-01-02 03:04:05] h:1:2 [0] NCCL", ("local", "2026-01-02 03:04:05")),
         ("[pod/a/b] 2026-01-02T03:04:05.123Z h:1:2", ("iso", "2026-01-02T03:04:05.123")),
         ("[rank1]:[E1218 20:27:21.426 ProcessGroupNCCL.cpp:629] x", ("glog", "1218 20:27:21.426")),
+        ("[rank1]:[E513 13:25:57.7147 ProcessGroupNCCL.cpp:616] x", ("glog", "0513 13:25:57.7147")),
         ("h:1:2 [0] NCCL INFO busId 2026-01", None),
         ("x" * 200 + "2026-01-02 03:04:05", None),
     ],
@@ -81,3 +82,38 @@ def test_an_exception_in_a_file_that_is_read_later(
 
 def test_blanks_of_chat_programs_are_blanks() -> None:
     assert clean("h:1:2\u00a0[0]\u00a0NCCL\u00a0INFO\u00a0x".encode()) == "h:1:2 [0] NCCL INFO x"
+
+
+GLOO = "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.2]:45492"
+STORE_GONE = (
+    "[rank0]:[W TCPStore.cpp:141] [c10d] recvValue failed on SocketImpl(fd=9, remote=[n0]:29500): Connection reset"
+)
+CLOSED = "node-0:10:20 [0] misc/socket.cc:915 NCCL WARN socketProgress: Connection closed by remote peer node-1<40000>"
+WAITED = (
+    "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, OpType=ALLREDUCE, NumelIn=1, "
+    "NumelOut=1, Timeout(ms)=600000) ran for 600013 milliseconds before timing out."
+)
+GLOG = "[rank3]:[E102 03:20:05.426 ProcessGroupNCCL.cpp:629] "
+COMPLETE = "node-0:10:10 [0] NCCL INFO comm 0x1 rank 3 nranks 4 cudaDev 3 busId 1b000 - Init COMPLETE"
+
+
+@pytest.mark.parametrize(
+    ("lines", "first"),
+    [
+        # another rank's watchdog ended its process: whose lines stand first tells no order
+        ([GLOO, WAITED], "watchdog-timeout"),
+        ([STORE_GONE, STORE_GONE, STORE_GONE, WAITED], "watchdog-timeout"),
+        (["[2026-01-02 03:20:07] " + CLOSED, GLOG + WAITED], "watchdog-timeout"),
+        # the times, or the lines of one rank, do
+        (["[2026-01-02 03:10:04 TP0] " + GLOO, GLOG + WAITED], "peer-died"),
+        (["[2026-01-02 03:10:04] " + CLOSED, GLOG + WAITED], "peer-died"),
+        ([COMPLETE, CLOSED, WAITED], "peer-died"),
+        ([CLOSED, WAITED], "peer-died"),  # NCCL's own, mostly of the rank that waits then
+        # lack of memory does not come of a peer that does not answer
+        ([RETRY, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."], "gpu-out-of-memory"),
+        ([RETRY, MEMORY], "ib-retry-exceeded"),
+    ],
+)
+def test_what_follows_may_be_printed_first(tmp_path: Path, lines: list[str], first: str) -> None:
+    (tmp_path / "all.log").write_text("\n".join(lines) + "\n")
+    assert diagnose_paths([tmp_path]).findings[0].rule == first

@@ -20,11 +20,13 @@ from ansible.module_utils.raybench_host.machine import boot_id, network_id
 _NET = "/sys/class/net"
 _SECONDS = 8
 _HELP_LINE = re.compile(r"--(?:use_|out_json|report_gbits|tclass|bind_source|version|cuda|rocm)")
+_KFD_NODES = "/sys/class/kfd/kfd/topology/nodes"
 _TOOLS = ("ib_write_bw", "ib_write_lat", "iperf3")
 
 
 def discover(ports):
     """Everything in one dictionary. ``ports`` is the range, (first, last), in which a control port is looked for."""
+    nvidia = _gpus()
     return {
         "hostname": socket.gethostname(),
         "boot_id": boot_id(),
@@ -32,7 +34,8 @@ def discover(ports):
         "devices": [_port(device, port) for device, port in _verbs_ports()],
         "interfaces": [_interface(name) for name in sorted(os.listdir(_NET))],
         "addresses": _addresses(),
-        "gpus": _gpus(),
+        "gpus": nvidia or amd_gpus(),
+        "gpu_vendor": "nvidia" if nvidia else "amd",
         "tools": _tools(),
         "rdma_link": said(["rdma", "link", "show"])[:8000],
         "control_port": _free(ports),
@@ -159,6 +162,30 @@ def _gpus():
     """PCI paths of NVIDIA GPUs by bus address: the order of CUDA where CUDA_DEVICE_ORDER is PCI_BUS_ID."""
     folders = sorted(glob.glob("/proc/driver/nvidia/gpus/*"))
     return [os.path.realpath("/sys/bus/pci/devices/" + os.path.basename(path)) for path in folders]
+
+
+def amd_gpus(nodes=_KFD_NODES):
+    """PCI paths of AMD's GPUs in the order of the kernel's compute nodes, which HIP numbers them by."""
+    found = []
+    numbers = [name for name in (os.listdir(nodes) if os.path.isdir(nodes) else ()) if name.isdecimal()]
+    for name in sorted(numbers, key=int):
+        told = _properties(nodes + "/" + name + "/properties")
+        if told.get("simd_count") and "location_id" in told:  # a CPU is a compute node, too, and has none
+            place = told["location_id"]
+            domain, bus, slot = told.get("domain", 0), place >> 8 & 0xFF, place >> 3 & 0x1F
+            address = f"{domain:04x}:{bus:02x}:{slot:02x}.{place & 7:x}"
+            found.append(os.path.realpath("/sys/bus/pci/devices/" + address))
+    return found
+
+
+def _properties(path):
+    """Lines of a name and a number."""
+    try:
+        with open(path) as file:
+            lines = [line.split() for line in file.read(65536).splitlines()]
+    except OSError:
+        return {}
+    return {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdecimal()}
 
 
 def _tools():

@@ -104,7 +104,7 @@ def plan(as_json: bool, **options: Any) -> None:
     click.option("--queue-pairs", metavar="Q", type=int, help="Queue pairs of ib_write_bw.  [default: 2]"),
     click.option("--streams", metavar="P", type=int, help="TCP connections of a test.  [default: 4]"),
     click.option("--gpu-memory", type=click.Choice(CHOICES["gpu_memory"]), help="Transfer from and to GPU memory "
-                 "(--use_cuda, with DMA-BUF where built in).  [default: off]"),
+                 "(--use_cuda or --use_rocm, with DMA-BUF where built in).  [default: off]"),
     click.option("--gid-index", type=int, metavar="N", help="RoCE GID index.  [default: v2 with an IPv4 address]"),
     click.option("--traffic-class", type=int, metavar="TC", help="RoCE traffic class (DSCP x 4)."),
     click.option("--matchings", type=int, metavar="K", help="Random rounds of scope sample.  [default: 4]"),

@@ -9,7 +9,7 @@ from typing import Any
 from raybench.preflight.expectations import Expectations
 from raybench.preflight.parsers.nvidia_smi import SmiReport, Topology, parse_nvlink_status, parse_smi, parse_topology
 from raybench.preflight.parsers.pci import PciDevice, parse_lspci, with_links_of_sysfs
-from raybench.preflight.parsers.rdma import Port, parse_ibstat, ports_from_sysfs
+from raybench.preflight.parsers.rdma import Port, parse_ibstat, parse_rdma_link, ports_from_sysfs
 from raybench.preflight.parsers.system import KernelMessage, grouped, parse_dmesg, parse_modules
 
 # Interfaces of containers and virtual machines: their settings are theirs.
@@ -139,9 +139,10 @@ class HostView:
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
-        """RDMA ports that are not to be ignored: of ibstat where it is installed, else of sysfs."""
+        """RDMA ports that are not to be ignored: of ibstat where it is installed, else of sysfs, else of rdma link."""
         ports = parse_ibstat(self.text("ibstat")) if self.status("ibstat") == "ok" else ()
         ports = ports or ports_from_sysfs(self.files("infiniband"))
+        ports = ports or (parse_rdma_link(self.text("rdma_link")) if self.status("rdma_link") == "ok" else ())
         ignored = self.expected.ports_ignored
         return tuple(port for port in ports if not {port.device, port.name} & set(ignored))
 

@@ -23,13 +23,14 @@ from raybench.preflight.node_tests.judgement import judge
 from raybench.preflight.node_tests.plan import ALWAYS, CONCERN, NAMES, chosen_checks
 from raybench.preflight.node_verdict import node_verdict
 from raybench.preflight.nvlink_domains import domain_results
+from raybench.preflight.rdma_peers import peer_results
 from raybench.unreachable import advice_on
 from raybench.verdicts import worst
 
 _MOST_REASON = 600
 # Judged over all hosts, after their own checks; the concern is what stands before the dash, as with those.
 OVER_ALL = ("host-reachable", "host-expectations", "host-login", "host-identity", "host-clock-spread", "host-ports",
-            "drift-domain", "drift-hardware", "drift-system", "drift-versions", "drift-network",
+            "rdma-peers", "drift-domain", "drift-hardware", "drift-system", "drift-versions", "drift-network",
             "drift-limits")  # fmt: skip
 # What --only and --skip may name beside the checks of single hosts.
 BEYOND = frozenset({*OVER_ALL, *NAMES, "drift", CONCERN})
@@ -159,6 +160,7 @@ def _over_all(
     logins = login_results(trips, {one.host: one.noise for one in gathered})
     identities = identity_results(views)
     domains = domain_results(views)
+    peers = peer_results(views, groups)
     listening = {host: view.readings.get("listening", {}).get("value") or {} for host, view in views.items()}
     reached = {one.host: one.reached for one in gathered}
     ports = port_results(reached, listening, list(views))
@@ -171,6 +173,7 @@ def _over_all(
             clocks[host],
             ports[host],
             domains[host],
+            peers[host],
             *drift_results(host, [one for one in found if one.group == groups[host]], compared=sizes[groups[host]] > 1),
         ]
         for host, view in views.items()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from raybench.hosts.inventory import Inventory
     from raybench.preflight.report import Gathered
 
-_BETWEEN_HOSTS = ("drift", "host-clock-spread", "host-identity", "host-login", "host-ports")
+_BETWEEN_HOSTS = ("drift", "host-clock-spread", "host-identity", "host-login", "host-ports", "rdma-peers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +153,7 @@ def list_of_checks() -> list[str]:
     return [
         *(f"{check.name:<20} {check.title}" for check in CHECKS),
         "drift-hardware, drift-system, drift-versions, drift-network, drift-limits: hosts that differ",
+        "rdma-peers: ports that retransmit, or meet congestion, far more than their peers",
         "drift-domain: hosts outside of the NVLink domain that others share",
         "host-login, host-identity, host-clock-spread, host-ports: compared or tried between hosts",
         *(f"{check.name:<20} {check.title} (level {check.level})" for check in NODE_CHECKS),

@@ -8,6 +8,8 @@ from .hosts import files, value
 
 STATIC, METRIC = recorded_alarm("amd_smi_static_mi300x.txt"), recorded_alarm("amd_smi_metric_mi300x.txt")
 LINKS, ROCM = recorded_alarm("amd_smi_xgmi_links.txt"), recorded_alarm("rocm_smi_ras.txt")
+RATES, UNLINKED = recorded_alarm("amd_smi_xgmi_metric_mi300x.txt"), recorded_alarm("amd_smi_xgmi_without_links.txt")
+MI300A = recorded_alarm("amd_smi_static_ras_mi300a.txt")
 LIST = '{"gpu_data": [{"gpu": 0, "bdf": "0000:0c:00.0"}, {"gpu": 1, "bdf": "0000:22:00.0"}]}'
 UNLOADED = (
     "ERROR:root:Unable to get devices, driver not initialized (amdgpu not found in modules)\n"
@@ -62,6 +64,73 @@ def topology(kind: str, state: str = "ENABLED") -> dict[str, Any]:
         {"gpu": 2, "link_status": state, "link_type": kind},
     ]
     return AMD_PCI | {"amd_smi_topology": json.dumps([{"gpu": 0, "bdf": "0000:0c:00.0", "links": links}])}
+
+
+def in_json_with(name: str, *values: Any) -> dict[str, Any]:
+    """``amd-smi metric --json`` of so many GPUs that say this below a name."""
+    return AMD_PCI | {
+        "amd_smi_metric": json.dumps({"gpu_data": [{"gpu": n, name: one} for n, one in enumerate(values)]})
+    }
+
+
+def blocks(**counts: int) -> dict[str, int]:
+    """What a block that watches for errors counted."""
+    return {"correctable_count": 0, "uncorrectable_count": 0, "deferred_count": 0} | counts
+
+
+def throttled(status: str) -> dict[str, Any]:
+    """What holds clocks down, by partition, as amd-smi of ROCm 7 has it."""
+    return {"prochot_violation_status": "NOT ACTIVE", "gfx_clk_below_host_limit_violation_status": {"xcp_0": ["ACTIVE"]},
+            "hbm_thermal_violation_status": {"xcp_0": ["NOT ACTIVE", status, "N/A"]}}  # fmt: skip
+
+
+def ras(*states: str, block: str = "GFX") -> dict[str, Any]:
+    """``amd-smi static --ras`` of so many MI300A, in which a block is in these states."""
+    told = [MI300A.replace("GPU: 0", f"GPU: {n}").replace(f"{block}: ENABLED", f"{block}: {one}")
+            for n, one in enumerate(states)]  # fmt: skip
+    return AMD_PCI | {"amd_smi_static": "\n".join(told)}
+
+
+def retired(count: int, limit: object = 256, exceeded: str = "N/A") -> dict[str, Any]:
+    """So many retired pages of a GPU whose driver has a limit for them."""
+    static = {"gpu": 0, "ras": {"bad_page_threshold": limit, "bad_page_threshold_exceeded": exceeded}}
+    return pages(retired=ONE_PAGE * count) | {"amd_smi_static": json.dumps({"gpu_data": [static]})}
+
+
+def rocm_cards(**values: str) -> dict[str, Any]:
+    """``rocm-smi --json`` of two cards, the second with these values."""
+    usual = {"Temperature (Sensor junction) (C)": "45.0", "PCIe Replay Count": "0", "XGMI Error count": "0"}
+    named = {name.replace("_", " "): value for name, value in values.items()}
+    return AMD_PCI | {"rocm_smi": json.dumps({"card0": usual, "card1": usual | named, "system": {"Driver": "6.3"}})}
+
+
+def linked(*states: str) -> dict[str, Any]:
+    """``amd-smi xgmi --link-status --json`` of ROCm 7, of so many GPUs."""
+    rows = [{"gpu": n, "bdf": f"0000:{n:02x}:00.0", "link_status": list(one)} for n, one in enumerate(states)]
+    return AMD_PCI | {"amd_smi_xgmi": json.dumps({"link_status": rows})}
+
+
+def speeds(*gigabits: int) -> dict[str, Any]:
+    """``amd-smi xgmi --metric --json``, of a GPU for each rate."""
+    rows = [{"gpu": n, "link_metrics": {"bit_rate": {"value": one, "unit": "Gb/s"}, "max_bandwidth": {"value": one * 16, "unit": "Gb/s"},
+                                        "link_type": "XGMI", "links": []}} for n, one in enumerate(gigabits)]  # fmt: skip
+    return AMD_PCI | {"amd_smi_xgmi_metric": json.dumps({"xgmi_metric": rows})}
+
+
+def ways(*bandwidths: str) -> dict[str, Any]:
+    """``amd-smi topology --json`` of a GPU with a neighbour for each bandwidth."""
+    links = [{"gpu": n + 1, "link_status": "ENABLED", "link_type": "XGMI", "num_hops": 1, "bandwidth": one}
+             for n, one in enumerate(bandwidths)]  # fmt: skip
+    return AMD_PCI | {"amd_smi_topology": json.dumps([{"gpu": 0, "bdf": "0000:0c:00.0", "links": links}])}
+
+
+def pairs_of_gpus(state: str) -> dict[str, Any]:
+    """What newer amd-smi prints of each pair, of four GPUs."""
+    head = "XGMI LINK STATUS:\n        bdf            GPU0  GPU1  GPU2  GPU3\n"
+    rows = [["SELF", "U", state, "U"], ["U", "SELF", "U", "U"], [state, "U", "SELF", "U"], ["U", "U", "U", "SELF"]]
+    return AMD_PCI | {
+        "amd_smi_xgmi": head + "".join(f"GPU{n}\t0000:{n:02x}:00.0   {'  '.join(row)}\n" for n, row in enumerate(rows))
+    }
 
 
 ONE_PAGE = [{"page_address": "0x1000", "page_size": "0x1000", "status": "RETIRED"}]
@@ -129,6 +198,54 @@ AMD_CASES: tuple[AlarmCase, ...] = (
               fires=metric(("USED_VRAM", "150000 MB")), near=metric(), source=SMI),
     AlarmCase(name="AMD: partitions unlike", check="amd-partition", verdict="warn", says="CPX",
               fires=static(("COMPUTE_PARTITION", "CPX")), near=static(), source=SMI),
+    AlarmCase(name="AMD: uncorrectable ECC of a block, no total", check="amd-ecc", verdict="fail", says="GPU 1: 4 uncorrectable (gfx)",
+              fires=in_json_with("ecc_blocks", {"UMC": blocks()}, {"UMC": blocks(), "GFX": blocks(uncorrectable_count=4)}),
+              near=in_json_with("ecc_blocks", {"UMC": blocks()}, {"UMC": blocks(correctable_count=2)}),
+              source="github.com/ROCm/device-metrics-exporter/pull/368: names of blocks and counts"),
+    AlarmCase(name="AMD: deferred ECC of a block", check="amd-ecc", verdict="warn", says="1 deferred: found, and not read yet (umc)",
+              fires=in_json_with("ecc_blocks", {"UMC": blocks(deferred_count=1)}), near=in_json_with("ecc_blocks", {"UMC": blocks()}),
+              source="likewise"),
+    AlarmCase(name="AMD: memory too hot, by partition", check="amd-throttle", verdict="warn", says="hbm thermal",
+              fires=in_json_with("throttle", throttled("ACTIVE")), near=in_json_with("throttle", throttled("NOT ACTIVE")),
+              source="amd-smi metric --throttle --json (ROCm 7)"),
+    AlarmCase(name="AMD: PCIe replay rollover", check="amd-limits", verdict="warn", says="2 PCIe replay rollovers",
+              fires=metric(("REPLAY_ROLL_OVER_COUNT", "2")), near=metric(("REPLAY_ROLL_OVER_COUNT", "0")), source=SMI),
+    AlarmCase(name="AMD: a single bad page, as older amd-smi has it", check="amd-pages", verdict="fail", says="could not be retired: GPU 0: 1 pages",
+              fires=pages(un_res=ONE_PAGE[0]), near=pages(un_res="No bad pages found."), source="github.com/ROCm/amdsmi, 6.3"),
+    AlarmCase(name="AMD: retired pages at the driver's limit", check="amd-pages", verdict="fail", says="256 retired, the limit 256", does="RMA",
+              fires=retired(256), near=retired(3), source="github.com/ROCm/amdsmi: bad_page_threshold; Linux, amdgpu_ras.c"),
+    AlarmCase(name="AMD: retired pages near the driver's limit", check="amd-pages", verdict="warn", says="210 retired, the limit 256",
+              fires=retired(210), near=retired(210, "N/A"), source="likewise"),
+    AlarmCase(name="AMD: the driver says too many bad pages", check="amd-pages", verdict="fail", says="GPU 0: 2 retired",
+              fires=retired(2, "N/A", "True"), near=retired(2, "N/A", "False"), source="github.com/ROCm/amdsmi: bad_page_threshold_exceeded"),
+    AlarmCase(name="AMD: a block that watches no longer", check="amd-ras", verdict="warn", says="GPU 2: GFX is off",
+              fires=ras("ENABLED", "ENABLED", "DISABLED", "ENABLED"), near=ras(*["ENABLED"] * 4),
+              source="amd-smi static --ras of an MI300A (recorded_alarms/README.md), a state replaced"),
+    AlarmCase(name="AMD: XGMI link down, in JSON", check="amd-xgmi", verdict="fail", says="GPU1: 1 of 4 links down",
+              fires=linked("UXUU", "UUDX"), near=linked("UXUU", "UUUX"), source="amd-smi xgmi --link-status --json (ROCm 7)"),
+    AlarmCase(name="AMD: XGMI link down between a pair", check="amd-xgmi", verdict="fail", says="GPU0: 1 of 3 links down",
+              fires=pairs_of_gpus("D"), near=pairs_of_gpus("U"), source="the layout of amd_smi_xgmi_without_links.txt, with links"),
+    AlarmCase(name="AMD: no XGMI links at all", check="amd-xgmi-rate", verdict="warn", says="GPU2: 16 Gb/s a lane, 512 Gb/s a link",
+              fires=AMD_PCI | {"amd_smi_xgmi_metric": RATES.replace("0000:38:00.0 32 Gb/s ", "0000:38:00.0 16 Gb/s ")},
+              near=AMD_PCI | {"amd_smi_xgmi_metric": UNLINKED, "amd_smi_xgmi": UNLINKED}, quiet="skipped",
+              source="amd-smi xgmi (recorded_alarms/README.md), a rate replaced; the near miss as recorded"),
+    AlarmCase(name="AMD: XGMI links of one GPU slower", check="amd-xgmi-rate", verdict="warn", says="GPU3: 16 Gb/s a lane, 256 Gb/s a link",
+              fires=speeds(32, 32, 32, 16), near=speeds(32, 32, 32, 32), source="amd-smi xgmi --metric --json (ROCm 7)"),
+    AlarmCase(name="AMD: half the links between two GPUs", check="amd-xgmi-rate", verdict="warn", says="GPU 0 to 2: 25000-25000 MB/s",
+              fires=ways("50000-50000", "25000-25000", "50000-50000"), near=ways(*["50000-50000"] * 3), source=SMI),
+    AlarmCase(name="AMD: errors counted by the links' block", check="amd-xgmi", verdict="fail", says="GPU 0: 3 uncorrectable errors of XGMI_WAFL",
+              fires=in_json_with("ecc_blocks", {"XGMI_WAFL": blocks(uncorrectable_count=3)}) | {"amd_smi_xgmi": LINKS},
+              near=in_json_with("ecc_blocks", {"XGMI_WAFL": blocks(correctable_count=3)}) | {"amd_smi_xgmi": LINKS},
+              source="github.com/ROCm/amdsmi, CHANGELOG.md: the block's name"),
+    AlarmCase(name="rocm-smi: XGMI errors", check="amd-xgmi", verdict="fail", says="GPU 1: XGMI 2 (Multiple errors detected since last read)",
+              fires=AMD_PCI | {"amd_smi_xgmi": LINKS, "rocm_smi": ROCM + "GPU[1]\t\t: XGMI Error count: 2 (Multiple errors detected since last read)\n"},
+              near=AMD_PCI | {"amd_smi_xgmi": LINKS, "rocm_smi": ROCM + "GPU[1]\t\t: XGMI Error count: 0 (No errors detected since last read)\n"},
+              source="rocm-smi --showxgmierr, of its source (ROC-smi)"),
+    AlarmCase(name="rocm-smi: PCIe replays", check="amd-limits", verdict="warn", says="GPU 1: 900 PCIe replays",
+              fires=AMD_PCI | {"rocm_smi": ROCM + "GPU[1]\t\t: PCIe Replay Count: 900\n"},
+              near=AMD_PCI | {"rocm_smi": ROCM + "GPU[0]\t\t: PCIe Replay Count: 0\n"}, source="rocm-smi -a, a public output of ROCm's issues"),
+    AlarmCase(name="rocm-smi in JSON: hot junction", check="amd-temperature", verdict="warn", says="GPU 1: hotspot 97 C",
+              fires=rocm_cards(**{"Temperature (Sensor junction) (C)": "97.0"}), near=rocm_cards(), source="rocm-smi --showtemp --json"),
     AlarmCase(name="AMD: torch for CUDA", check="amd-rccl", verdict="warn", says="2.9.0+cu128",
               fires=AMD_PCI | {"python": PYTHON % "2.9.0+cu128"}, near=AMD_PCI | {"python": PYTHON % "2.9.0+rocm6.4"},
               source="versions of torch's wheels"),

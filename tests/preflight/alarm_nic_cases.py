@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from playbooks.module_utils.raybench_probe.counters import statistics_of
+
 from .alarm_cases import AlarmCase, recorded_alarm
 from .hosts import files, value
 from .recorded import rdma
@@ -62,12 +64,31 @@ def efa_counters(**grown: int) -> dict[str, Any]:
     return {"rdma_devices": value(["rdmap0s29"]), "rdma_drivers": value({"rdmap0s29": "efa"}), "counters": counters}
 
 
+def statistic(name: str = "rdma_statistic_connectx.txt", **grown: int) -> dict[str, Any]:
+    """A host whose counters, as ``rdma statistic`` printed them, grew by this within a second."""
+    before = statistics_of(rdma(name))
+    device = next(iter(before)).rpartition("/")[0]
+    added = {f"{device}/{counter}": count for counter, count in grown.items()}
+    before = dict.fromkeys(added, 0) | before
+    after = {path: count + added.get(path, 0) for path, count in before.items()}
+    return NICS | {"counters": {"status": "ok", "seconds": 1.0, "before": before, "after": after}}
+
+
+def linked(said: str) -> dict[str, Any]:
+    """A host of whose ports only ``rdma link`` tells."""
+    return {"rdma_devices": value(["mlx5_0"]), "rdma_link": said}
+
+
 def efa_parts(listed: str, packages: str) -> dict[str, Any]:
     """A host with EFA, what its installer says that it brought, and the packages that are there."""
     return {"rdma_drivers": value({"rdmap0s29": "efa"}), "dpkg": packages} | files(kernel={EFA_LIST: listed})
 
 
 EFA_COUNTERS = "github.com/linux-rdma/perftest/issues/113, and Linux, drivers/infiniband/hw/efa: names of its counters"
+STATISTIC = "rdma statistic of ConnectX (recorded_rdma/README.md), grown"
+IB_LINK = (
+    "link mlx5_0/1 subnet_prefix fe80:0000:0000:0000 lid {lid} sm_lid {sm} lmc 0 state {state} physical_state LINK_UP\n"
+)
 EFA_LIST = "/opt/amazon/efa_installed_packages"
 EFA_OLD = (
     "# EFA installer version: 1.22.0\n# Debug packages installed: no\n# Packages installed:\nefa-config-1.13-1.el8.noarch "
@@ -154,6 +175,30 @@ NIC_CASES: tuple[AlarmCase, ...] = (
               fires=efa_counters(unresponsive_remote_events=3), near=efa_counters(keep_alive_rcvd=3), source=EFA_COUNTERS),
     AlarmCase(name="EFA: a connection that is impaired", check="rdma-counters", verdict="warn", says="impaired_remote_conn_events 2.0/s",
               fires=efa_counters(impaired_remote_conn_events=2), near=efa_counters(completed_cmds=2), source=EFA_COUNTERS),
+    AlarmCase(name="completions with an error", check="rdma-counters", verdict="warn", says="mlx5_0/1 req_cqe_error 3.0/s",
+              fires=statistic(req_cqe_error=3), near=statistic(req_cqe_error=4, req_cqe_flush_error=4), source=STATISTIC),
+    AlarmCase(name="responses with an error", check="rdma-counters", verdict="warn", says="resp_cqe_error 1.0/s",
+              fires=statistic(resp_cqe_error=501, resp_cqe_flush_error=500), near=statistic(), source=STATISTIC),
+    AlarmCase(name="acknowledgements that did not come", check="rdma-counters", verdict="warn", says="local_ack_timeout_err 9.0/s",
+              fires=statistic(local_ack_timeout_err=9), near=statistic(rp_cnp_handled=40000, np_cnp_sent=52000, np_ecn_marked_roce_packets=9000),
+              source=STATISTIC),
+    AlarmCase(name="packets out of sequence", check="rdma-counters", verdict="warn", says="out_of_sequence 5000.0/s",
+              fires=statistic(out_of_sequence=5000), near=statistic(out_of_sequence=40, rx_write_requests=10**6), source=STATISTIC),
+    AlarmCase(name="sequence errors", check="rdma-counters", verdict="warn", says="packet_seq_err 30.0/s",
+              fires=statistic(packet_seq_err=30), near=statistic(packet_seq_err=3), source=STATISTIC),
+    AlarmCase(name="a receiver that is not ready", check="rdma-counters", verdict="fail", says="rnr_nak_retry_err 1.0/s",
+              fires=statistic(rnr_nak_retry_err=1), near=statistic(rx_read_requests=1), source=STATISTIC),
+    AlarmCase(name="adaptive retransmissions that time out", check="rdma-counters", verdict="warn", says="roce_adp_retrans_to 4.0/s",
+              fires=statistic(roce_adp_retrans_to=4), near=statistic(roce_adp_retrans=4), source=STATISTIC),
+    AlarmCase(name="Soft-RoCE: retries exceeded", check="rdma-counters", verdict="warn", says="rxe0/1 retry_exceeded_err 1.0/s",
+              fires=statistic("rdma_statistic_soft_roce.txt", retry_exceeded_err=1),
+              near=statistic("rdma_statistic_soft_roce.txt", sent_pkts=10**6, completer_retry_err=3), source="rdma statistic of Soft-RoCE (recorded_rdma/README.md)"),
+    AlarmCase(name="rdma link: port down", check="rdma-port", verdict="fail", says="rxe0/1 Down/Polling",
+              fires=linked(rdma("rdma_link_soft_roce_cable_out.txt")), near=linked(rdma("rdma_link_soft_roce.txt")),
+              source="rdma link of Soft-RoCE (recorded_rdma/README.md)"),
+    AlarmCase(name="rdma link: InfiniBand port that nobody brings up", check="rdma-sm", verdict="fail", says="none for mlx5_0/1",
+              fires=linked(IB_LINK.format(lid=65535, sm=0, state="INIT")), near=linked(IB_LINK.format(lid=13, sm=1, state="ACTIVE")),
+              source="iproute2, man rdma-link: its form for InfiniBand"),
     AlarmCase(name="EFA: libfabric too old for the plugin", check="rdma-efa-versions", verdict="fail",
               says="aws-ofi-nccl needs libfabric 1.18, here is 1.17.0", does="EFA installer",
               fires=efa_parts(EFA_OLD, "aws-ofi-nccl 1.9.1 installed"), near=efa_parts(EFA_OLD, "aws-ofi-nccl 1.7.4 installed"),

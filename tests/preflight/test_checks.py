@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from importlib import import_module
 from inspect import get_annotations, isfunction
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 import pytest
@@ -322,7 +322,7 @@ def emptied(readings: Mapping[str, Any]) -> dict[str, Any]:
 
 def test_every_function_that_judges_a_host_is_a_check() -> None:
     """One that was written and has no line in CHECKS would never run."""
-    modules = [import_module(f"{checks.__name__}.{found.name}") for found in iter_modules(checks.__path__)]
+    modules = [import_module(found.name) for found in walk_packages(checks.__path__, f"{checks.__name__}.")]
     judges = {
         value
         for module in modules

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from playbooks.module_utils.raybench_probe.counters import statistics_of
 from raybench.preflight.fabric.counters import grown
 from raybench.preflight.fabric.ends import end_from
-from raybench.preflight.parsers.rdma import parse_fi_info, parse_ibstat
+from raybench.preflight.parsers.rdma import parse_fi_info, parse_ibstat, parse_rdma_link
 
 from . import recorded
 from .hosts import host, result
@@ -97,6 +98,19 @@ def test_counters_of_soft_roce_and_efa() -> None:
     efa = {line.split(" :")[0]: int(line.split(" :")[1]) for line in recorded.rdma("hw_counters_efa.txt").splitlines()}
     assert grown(dict.fromkeys(efa, 0), efa) == ()  # packets and keep-alives are no trouble
     assert [growth.name for growth in grown(efa, efa | {"rx_drops": 7})] == ["rx_drops"]
+
+
+def test_counters_and_ports_of_the_rdma_tool_are_those_of_sysfs() -> None:
+    soft = statistics_of(recorded.rdma("rdma_statistic_soft_roce.txt"))
+    assert soft["rxe0/ports/1/hw_counters/sent_pkts"] == 17807
+    two = statistics_of(recorded.rdma("rdma_statistic_connectx.txt"))
+    assert two["mlx5_0/ports/1/hw_counters/resp_cqe_error"] == 1009
+    assert two["mlx5_1/ports/1/hw_counters/out_of_buffer"] == 0
+    assert statistics_of("link mlx5_0/1 a 1 b -1 c 1x d\nlink mlx5_0 e 1\n") == {"mlx5_0/ports/1/hw_counters/a": 1}
+    told = {name: parse_rdma_link(recorded.rdma(f"rdma_link_{name}.txt"))[0] for name in ("efa", "soft_roce_cable_out")}
+    assert (told["efa"].name, told["efa"].state, told["efa"].physical_state) == ("rdmap0s29/1", "Active", "LinkUp")
+    out = told["soft_roce_cable_out"]
+    assert (out.state, out.physical_state, out.is_ethernet) == ("Down", "Polling", True)
 
 
 def test_every_output_that_is_kept_has_an_origin_and_a_test() -> None:

@@ -40,7 +40,7 @@ from raybench.preflight.fabric.errors import NoFigureError
 from raybench.preflight.fabric.iperf import parse_iperf, parse_own_stream
 from raybench.preflight.fabric.perftest import parse_bandwidth, parse_latency
 from raybench.preflight.fabric.settings import FabricSettings
-from raybench.preflight.parsers import amd_smi, nvidia_smi, optics, pci, rdma, system
+from raybench.preflight.parsers import amd_smi, amd_xgmi, nvidia_smi, optics, pci, rdma, system
 from raybench.preflight.probe_answer import unpack
 from raybench.preflight.report import Gathered, build_report
 from raybench.preflight.subnet.formats import FORMATS as SUBNET_FORMATS
@@ -177,7 +177,8 @@ def answers() -> list[Any]:
 
 PARSERS: tuple[Callable[[str], object], ...] = (
     amd_smi.parse_amd_smi,
-    amd_smi.parse_link_states,
+    amd_xgmi.parse_link_rates,
+    amd_xgmi.parse_link_states,
     amd_smi.parse_rocm_smi,
     optics.measured,
     optics.parse_ethtool_statistics,
@@ -189,6 +190,7 @@ PARSERS: tuple[Callable[[str], object], ...] = (
     nvidia_smi.parse_topology,
     pci.parse_lspci,
     rdma.parse_ibstat,
+    rdma.parse_rdma_link,
     rdma.parse_fi_info,
     rdma.parse_mlnx_qos,
     rdma.parse_dcb_pfc,

@@ -23,6 +23,7 @@ _PROGRAMS = {
     "amd_smi_static": ["amd-smi", "static", "--json"],
     "amd_smi_topology": ["amd-smi", "topology", "--json"],
     "amd_smi_xgmi": ["amd-smi", "xgmi", "-l"],
+    "amd_smi_xgmi_metric": ["amd-smi", "xgmi", "-m"],
     "chronyc": ["chronyc", "-n", "tracking"],
     "dcgmi_health": ["dcgmi", "health", "-g", "0", "-c"],
     "dmesg": ["dmesg"],
@@ -66,7 +67,8 @@ def commands(options: Mapping[str, Any], path: str) -> Iterator[tuple[str, list[
     if not is_own_python(options, path):
         yield "python", [options["python"] or _default_python(path), "-c", _source_of_packages()]
     if not shutil.which("amd-smi", path=path):
-        yield "rocm_smi", ["rocm-smi", "--showid", "--showtemp", "--showrasinfo", "all"]
+        yield "rocm_smi", ["rocm-smi", "--showid", "--showtemp", "--showxgmierr", "--showreplaycount",
+                            "--showrasinfo", "all"]  # fmt: skip
     if "efa" in drivers().values():
         yield "fi_info", ["fi_info", "-p", "efa", "-t", "FI_EP_RDM"]
     for interface in sorted(interfaces()):

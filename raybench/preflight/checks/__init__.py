@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from raybench.documents.preflight import CheckResult
 from raybench.errors import nearest
 from raybench.preflight.checks import (
-    amd,
-    amd_health,
     clock,
     dcgm,
     efa,
@@ -35,6 +33,10 @@ from raybench.preflight.checks import (
     variables,
     xid,
 )
+from raybench.preflight.checks.amd import driver as amd_driver
+from raybench.preflight.checks.amd import health as amd_health
+from raybench.preflight.checks.amd import links as amd_links
+from raybench.preflight.checks.amd import ras as amd_ras
 from raybench.preflight.host_view import HostView, UnavailableError
 from raybench.preflight.verdict import Judgement
 
@@ -107,17 +109,19 @@ CHECKS: tuple[Check, ...] = (
     _check("gpu-fabric-health", "Health of the NVLink fabric", gpu_links.fabric_health),
     _check("gpu-peermem", "GPU memory for RDMA", gpu_links.peer_memory),
     _check("gpu-topology", "Distance from GPU to NIC", gpu_links.topology),
-    _check("amd-driver", "AMD's driver", amd.driver),
-    _check("amd-count", "AMD's GPUs", amd.count),
+    _check("amd-driver", "AMD's driver", amd_driver.driver),
+    _check("amd-count", "AMD's GPUs", amd_driver.count),
     _check("amd-ecc", "Memory errors of AMD's GPUs", amd_health.ecc),
-    _check("amd-pages", "Retired pages of AMD's GPUs", amd.pages),
-    _check("amd-xgmi", "XGMI links", amd.xgmi),
+    _check("amd-pages", "Retired pages of AMD's GPUs", amd_ras.pages),
+    _check("amd-ras", "Blocks of AMD's GPUs that watch for errors", amd_ras.blocks),
+    _check("amd-xgmi", "XGMI links", amd_links.xgmi),
+    _check("amd-xgmi-rate", "Rates of XGMI links", amd_links.rates),
     _check("amd-throttle", "Throttling of AMD's GPUs", amd_health.throttle),
     _check("amd-temperature", "Temperature of AMD's GPUs", amd_health.temperature),
     _check("amd-limits", "Power and PCIe of AMD's GPUs", amd_health.limits),
     _check("amd-memory", "Memory of AMD's GPUs", amd_health.memory),
-    _check("amd-partition", "Partitions of AMD's GPUs", amd.partition),
-    _check("amd-rccl", "torch for AMD's GPUs", amd.rccl),
+    _check("amd-partition", "Partitions of AMD's GPUs", amd_driver.partition),
+    _check("amd-rccl", "torch for AMD's GPUs", amd_driver.rccl),
     _check("amd-log", "Messages of AMD's driver", kernel_log.amd_messages),
     _check("rdma-modules", "RDMA drivers", rdma.modules),
     _check("rdma-nodes", "RDMA device nodes", rdma.device_nodes),

@@ -1,4 +1,7 @@
-"""Counters of RDMA ports: what grew while the probe looked, and what has added up since boot."""
+"""Counters of RDMA ports: what grew while the probe looked, and what has added up since boot.
+
+Congestion (CNPs, marked packets) and some retransmissions are normal: ``rdma_peers`` compares them between ports.
+"""
 
 import re
 from collections.abc import Mapping
@@ -23,12 +26,33 @@ _WARN_RATES = {
     "packet_seq_err": 10.0,
     "out_of_sequence": 1000.0,
     "rx_icrc_encapsulated": 0.0,
+    "implied_nak_seq_err": 10.0,
+    "roce_adp_retrans_to": 1.0,
+    "out_of_buffer": 1000.0,
+    # completions with an error that are not the flushes with which every connection ends: a job fails now
+    "req_cqe_error": 0.0,
+    "resp_cqe_error": 0.0,
+    "req_transport_retries_exceeded": 0.0,
+    "req_rnr_retries_exceeded": 0.0,
+    # Soft-RoCE
+    "retry_exceeded_err": 0.0,
+    "retry_rnr_exceeded_err": 0.0,
+    "rcvd_seq_err": 10.0,
+    # Broadcom's bnxt_re
+    "max_retry_exceeded": 0.0,
+    "unrecoverable_err": 0.0,
+    "to_retransmits": 1.0,
+    "seq_err_naks_rcvd": 10.0,
+    "rx_roce_error_pkts": 10.0,
+    "rx_roce_discard_pkts": 100.0,
     # EFA: what AWS says to alert on the rate of; retransmissions alone are normal
     "rx_drops": 10.0,
     "retrans_timeout_events": 1.0,
     "unresponsive_remote_events": 1.0,
     "impaired_remote_conn_events": 1.0,
 }
+# A completion of ``mlx5`` that was flushed, as all are that wait when a connection ends, is counted in both.
+_FLUSHED = {"req_cqe_error": "req_cqe_flush_error", "resp_cqe_error": "resp_cqe_flush_error"}
 # Totals since the counter was reset that are worth a look (Azure's skill: downed and recovery > 0, receive > 100).
 _WARN_TOTALS = {"link_error_recovery": 0, "port_rcv_errors": 100, "port_xmit_discards": 1000, "symbol_error": 1000}
 # ``mlx5_core 0000:b1:00.0 ens1f0: Link down``, ``bnxt_en 0000:41:00.0 eth2: NIC Link is Down``
@@ -45,13 +69,14 @@ def errors(view: HostView) -> Judgement:
     reading = view.readings.get("counters")
     if reading is None:
         return skipped("no RDMA port has counters")
-    before: Mapping[str, int] = _used(view, reading.get("before", {}))
-    after: Mapping[str, int] = _used(view, reading.get("after", {}))
+    before: Mapping[str, int] = used_counters(view, reading.get("before", {}))
+    after: Mapping[str, int] = used_counters(view, reading.get("after", {}))
     if reading.get("after") and not after:
         return skipped("all ports with counters are in preflight_ports_ignored")
     seconds = float(reading.get("seconds") or 0)
     if seconds <= 0 or not after:
         return unknown("the counters could not be read twice")
+    before, after = without_flushes(before), without_flushes(after)
     rates = {path: (after[path] - value) / seconds for path, value in before.items() if after.get(path, 0) > value}
     fatal = _above(rates, _FATAL_RATES)
     if fatal:
@@ -73,7 +98,20 @@ def errors(view: HostView) -> Judgement:
     )
 
 
-def _used(view: HostView, counters: Mapping[str, int]) -> dict[str, int]:
+def without_flushes(counters: Mapping[str, int]) -> dict[str, int]:
+    """Completions with an error less the flushed ones; left out where flushes are not counted apart."""
+    found = dict(counters)
+    for path in counters:
+        folder, _, name = path.rpartition("/")
+        flushed = f"{folder}/{_FLUSHED[name]}" if name in _FLUSHED else ""
+        if flushed in counters:
+            found[path] = max(0, counters[path] - counters[flushed])
+        elif flushed:
+            del found[path]
+    return found
+
+
+def used_counters(view: HostView, counters: Mapping[str, int]) -> dict[str, int]:
     """Counters of ports that are used: ``mlx5_0/ports/1/counters/symbol_error``."""
     return {
         path: value

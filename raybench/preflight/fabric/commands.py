@@ -48,14 +48,14 @@ def _iperf(end: End, port: Port, settings: FabricSettings) -> Command:
 def _perftest(tool: str, end: End, port: Port, settings: FabricSettings) -> Command:
     program = end.tools[tool]
     gpu = nearest_gpu(port, end.gpus) if settings.gpu_memory != "off" else None
-    memory = gpu_options(program.options, gpu) if gpu is not None else ()
+    memory = gpu_options(program.options, gpu, end.gpu_vendor) if gpu is not None else ()
     words = [program.path, "-d", port.name, "-i", str(port.number), "-p", "{port}", "-F"]
     words += _size(tool, settings) + _addressing(port, settings, end) + list(memory)
     return Command(
         kind="process",
         server=tuple(words),
         client=(*words, "{peer}"),
-        environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if memory else {},
+        environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if memory and end.gpu_vendor == "nvidia" else {},
         keep_from="#bytes",
         counters=port.counters,
         gpu=gpu if memory else None,
@@ -95,22 +95,28 @@ def gid_index(port: Port, wanted: int) -> int | None:
     return gid.index if gid is not None else None
 
 
-def gpu_options(options: frozenset[str], gpu: int) -> tuple[str, ...]:
-    """How this build of the tool takes GPU memory, DMA-BUF before nvidia-peermem; () where it is not built in.
+def gpu_options(options: frozenset[str], gpu: int, vendor: str = "nvidia") -> tuple[str, ...]:
+    """How this build of the tool takes memory of a GPU, DMA-BUF before peer memory; () where it is not built in.
 
-    ``--use_cuda`` must come first: perftest refuses the other way round.
+    ``--use_cuda`` and ``--use_rocm`` must come first: perftest refuses the other way round.
     """
-    if "--use_cuda" not in options:
+    take = _TAKE[vendor][0]
+    if take not in options:
         return ()
-    dmabuf = ("--use_cuda_dmabuf",) if "--use_cuda_dmabuf" in options else ()
-    return (f"--use_cuda={gpu}", *dmabuf)
+    dmabuf = f"{take}_dmabuf"
+    return (f"{take}={gpu}", *([dmabuf] if dmabuf in options else []))
 
 
-def gpu_memory_way(options: frozenset[str]) -> str:
+def gpu_memory_way(options: frozenset[str], vendor: str = "nvidia") -> str:
     """How this build of the tool reaches GPU memory, in words, as ``gpu_options`` chooses; empty where it cannot."""
-    if "--use_cuda" not in options:
+    take, without = _TAKE[vendor]
+    if take not in options:
         return ""
-    return "DMA-BUF" if "--use_cuda_dmabuf" in options else "nvidia-peermem (this perftest knows no --use_cuda_dmabuf)"
+    return "DMA-BUF" if f"{take}_dmabuf" in options else f"{without} (this perftest knows no {take}_dmabuf)"
+
+
+# By the GPUs' vendor: perftest's option, and what registers their memory without DMA-BUF.
+_TAKE = {"nvidia": ("--use_cuda", "nvidia-peermem"), "amd": ("--use_rocm", "amdgpu's peer memory")}
 
 
 def nearest_gpu(port: Port, gpus: Sequence[str]) -> int | None:

@@ -90,6 +90,8 @@ class Tool:
 class End:
     """A host that answered. ``interface`` carries ``address``; ``options`` are the inventory's, for this host.
 
+    ``gpus`` are PCI paths in the order in which test programs number them; all are ``gpu_vendor``'s (nvidia, amd).
+
     ``boot_id`` is the same for all that runs on one machine, ``network_id`` for all that shares its network too; empty
     where it is not known.
     """
@@ -105,6 +107,7 @@ class End:
     options: Mapping[str, Any]
     boot_id: str = ""
     network_id: str = ""
+    gpu_vendor: str = "nvidia"
 
 
 def end_from(name: str, found: Mapping[str, Any], options: Mapping[str, Any]) -> End:
@@ -126,11 +129,12 @@ def end_from(name: str, found: Mapping[str, Any], options: Mapping[str, Any]) ->
         options=options,
         boot_id=str(found.get("boot_id") or ""),
         network_id=str(found.get("network_id") or ""),
+        gpu_vendor="amd" if found.get("gpu_vendor") == "amd" else "nvidia",
     )
 
 
 def tool_options(help_text: str) -> frozenset[str]:
-    """Long options that a tool's ``--help`` names. GPU memory is built in where ``--use_cuda`` is among them."""
+    """Long options that a tool's ``--help`` names. ``--use_cuda``, ``--use_rocm``: memory of such GPUs is built in."""
     return frozenset(_OPTION.findall(help_text))
 
 

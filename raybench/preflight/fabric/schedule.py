@@ -257,16 +257,16 @@ def _gpu_notes(ends: Iterable[End], tool: str, settings: FabricSettings) -> list
     ways: dict[str, list[str]] = {}
     for end in ends:
         near = any(nearest_gpu(port, end.gpus) is not None for port in end.verbs)
-        ways.setdefault(gpu_memory_way(end.tools[tool].options) if near else "", []).append(end.name)
+        ways.setdefault(gpu_memory_way(end.tools[tool].options, end.gpu_vendor) if near else "", []).append(end.name)
     without = ways.pop("", [])
     if without and settings.gpu_memory == "on":
         raise UsageError(
-            f"GPU memory was asked for, but {tool} of {_some(without)} is built without --use_cuda, or there "
-            "is no NVIDIA GPU; build perftest with CUDA, or set fabric_gpu_memory to auto"
+            f"GPU memory was asked for, but {tool} of {_some(without)} is built without --use_cuda (--use_rocm "
+            "for AMD's), or there is no GPU; build perftest with CUDA or ROCm, or set fabric_gpu_memory to auto"
         )
     notes = [f"GPU memory was used by {way} on {_some(names)}" for way, names in ways.items()]
     if without:
-        notes.append(f"host memory was used on {_some(without)}: no GPU near, or {tool} built without --use_cuda")
+        notes.append(f"host memory was used on {_some(without)}: no GPU near, or {tool} built without its memory")
     return notes
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 Tree = dict[str, Any]
 _ABSENT = frozenset({"", "N/A", "n/a", "None", "UNKNOWN"})
+_GPU_LISTS = ("gpu_data", "gpus", "xgmi_metric", "link_status")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _ROCM_GPU = re.compile(r"^GPU\[(\d+)\]\s*:?\s*(.*)$")
 _ROCM_BLOCK = re.compile(r"^\s*([A-Z][A-Z0-9_]+)\s+(?:ENABLED|DISABLED)\s+(\d+)\s+(\d+)\s*$")
@@ -31,7 +32,7 @@ def parse_amd_smi(text: str) -> tuple[Tree, ...]:
 
 def _of_json(found: Any) -> Iterator[Tree]:
     if isinstance(found, dict):
-        found = next((value for key, value in found.items() if key in {"gpu_data", "gpus", "xgmi_metric"}), [found])
+        found = next((value for key, value in found.items() if key in _GPU_LISTS), [found])
     for one in found if isinstance(found, list) else ():
         if isinstance(one, dict):
             yield _lowered(one)
@@ -101,6 +102,10 @@ def parse_rocm_smi(text: str) -> tuple[Tree, ...]:
     """
     found: dict[int, Tree] = {}
     gpu: Tree = {}
+    for number_of, values in _rocm_cards(text):
+        gpu = found.setdefault(number_of, {"gpu": str(number_of)})
+        for name, value in values.items():
+            _rocm_value(gpu, f"{name}: {value}")
     for line in text.splitlines():
         head = _ROCM_GPU.match(line)
         if head:
@@ -114,36 +119,29 @@ def parse_rocm_smi(text: str) -> tuple[Tree, ...]:
     return tuple(found[index] for index in sorted(found))
 
 
+def _rocm_cards(text: str) -> Iterator[tuple[int, Tree]]:
+    """Cards of ``rocm-smi --json``: ``{"card0": {"Temperature (Sensor junction) (C)": "45.0"}}``."""
+    start = text.find('{"card')
+    try:
+        found = json.JSONDecoder().raw_decode(text[start:])[0] if start >= 0 else {}
+    except (ValueError, RecursionError):
+        return
+    for name, values in found.items():
+        card = re.fullmatch(r"card(\d{1,4})", str(name))
+        if card and isinstance(values, dict):
+            yield int(card[1]), values
+
+
+_ROCM_NAMES = {"XGMI Error count": ("xgmi_err",), "PCIe Replay Count": ("pcie", "replay_count")}
+
+
 def _rocm_value(gpu: Tree, said: str) -> None:
     name, _, value = said.rpartition(": ")
     sensor = re.match(r"Temperature \(Sensor (\w+)\)", name)
     if sensor:
         names = {"junction": "hotspot", "memory": "mem"}
         gpu.setdefault("temperature", {})[names.get(sensor[1], sensor[1])] = value
-
-
-def parse_link_states(text: str) -> dict[str, list[str]]:
-    """States of XGMI links by GPU, U up, D down, X disabled. Sample of ``amd-smi xgmi -l`` (6.4)::
-
-           bdf          link_status
-    GPU0   0000:0c:00.0  U  U  U  X  U  U  U  D
-    """
-    rows = re.findall(r"^\s*(GPU\s?\d+)\s+\S+:\S+\s+((?:[UDX]\s*)+)$", text, re.MULTILINE)
-    found = {name.replace(" ", ""): states.split() for name, states in rows}
-    for index, gpu in enumerate(parse_amd_smi(text)):
-        states = [str(one).upper()[:1] for one in _states(gpu)]
-        if states:
-            found.setdefault(f"GPU{gpu.get('gpu', index)}", states)
-    return found
-
-
-def _states(node: Any) -> Iterator[Any]:
-    if isinstance(node, dict):
-        for key, value in node.items():
-            if key == "link_status" and isinstance(value, list):
-                yield from (one for one in value if isinstance(one, str))
-            elif key != "link_status":
-                yield from _states(value)
-    elif isinstance(node, list):
-        for one in node:
-            yield from _states(one)
+    path = _ROCM_NAMES.get(name)
+    if path and value.strip() not in _ABSENT:
+        node = gpu.setdefault(path[0], {}) if len(path) > 1 else gpu
+        node[path[-1]] = value.strip()

@@ -1,5 +1,6 @@
 """What RDMA tools print: ``ibstat``, ``rdma link``, ``mlnx_qos``."""
 
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -104,6 +105,31 @@ def _sysfs_port(values: Mapping[str, str | None], device: str, number: int) -> P
         lid=_integer(read("lid")),
         sm_lid=_integer(read("sm_lid")),
         link_layer=read("link_layer"),
+    )
+
+
+_RDMA_LINK = re.compile(r"^(?:\d+/\d+: |link )([^\s/]+)/(\d+):? (.*)$", re.MULTILINE)
+
+
+def parse_rdma_link(text: str) -> tuple[Port, ...]:
+    """Ports of ``rdma link``, which gives no rate. Samples (iproute2 6.1, Soft-RoCE; 5.x, InfiniBand)::
+
+    link rxe0/1 state DOWN physical_state POLLING netdev eth1
+    link mlx5_0/1 subnet_prefix fe80:0000:0000:0000 lid 13 sm_lid 1 lmc 0 state ACTIVE physical_state LINK_UP
+    """
+    return tuple(_linked_port(device, int(number), said.split()) for device, number, said in _RDMA_LINK.findall(text))
+
+
+def _linked_port(device: str, number: int, words: list[str]) -> Port:
+    told = dict(itertools.pairwise(words))
+    return Port(
+        device=device,
+        number=number,
+        state=told.get("state", "").capitalize(),
+        physical_state="".join(part.capitalize() for part in told.get("physical_state", "").split("_")),
+        lid=_integer(told.get("lid", "")),
+        sm_lid=_integer(told.get("sm_lid", "")),
+        link_layer="InfiniBand" if "subnet_prefix" in told else "Ethernet" if "netdev" in told else "",
     )
 
 

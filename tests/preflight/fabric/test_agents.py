@@ -154,6 +154,21 @@ def test_a_host_describes_itself_and_only_reads() -> None:
     assert isinstance(end["devices"], list)
 
 
+def test_amd_gpus_are_numbered_as_hip_does(tmp_path: Path) -> None:
+    """By the kernel's compute nodes, of which the first are the processors; 10 comes after 2."""
+    for number, text in {
+        0: "cpu_cores_count 96\nsimd_count 0\nlocation_id 0\n",
+        2: "simd_count 304\nlocation_id 3072\ndomain 0\nunique_id 1234567890123456789012\n",
+        10: "simd_count 304\nlocation_id 8712\ndomain 1\n",
+        11: "",
+    }.items():
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "properties").write_text(text)
+    gpus = load("raybench_fabric_end").amd_gpus(str(tmp_path))
+    assert [path.rpartition("/")[2] for path in gpus] == ["0000:0c:00.0", "0001:22:01.0"]
+    assert load("raybench_fabric_end").amd_gpus(str(tmp_path / "none")) == []
+
+
 def test_a_software_device_on_a_nic_is_not_taken_for_the_nic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Soft-iWARP's device link is that of the NIC below it; its figures are a processor's, and shown as EMULATED."""
     (tmp_path / "drivers/mlx5_core").mkdir(parents=True)

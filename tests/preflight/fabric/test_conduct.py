@@ -335,10 +335,13 @@ def test_gpu_memory_on_is_what_it_says_also_where_yaml_made_it_true() -> None:
 
 
 def test_it_is_said_by_which_way_gpu_memory_was_used() -> None:
-    def with_gpu(number: int, options: str, path: str = "/sys/devices/pci0000:15/0000:16:00.0") -> Reply:
+    def with_gpu(number: int, options: str, vendor: str = "nvidia") -> Reply:
         end = found(verbs_device("mlx5_0"), address=f"10.0.0.{number}")
         tool = end["tools"]["ib_write_bw"] | {"help": options}
-        return reply(f"h{number}", end | {"gpus": [path], "tools": end["tools"] | {"ib_write_bw": tool}})
+        path = "/sys/devices/pci0000:15/0000:16:00.0"
+        return reply(
+            f"h{number}", end | {"gpus": [path], "gpu_vendor": vendor, "tools": end["tools"] | {"ib_write_bw": tool}}
+        )
 
     newer, older = "--use_cuda=<id>\n--use_cuda_dmabuf", "--use_cuda=<id>"
     replies = [with_gpu(1, newer), with_gpu(2, newer), with_gpu(3, older), with_gpu(4, "")]
@@ -346,6 +349,11 @@ def test_it_is_said_by_which_way_gpu_memory_was_used() -> None:
     assert "GPU memory was used by DMA-BUF on h1, h2" in notes
     assert any(note.startswith("GPU memory was used by nvidia-peermem") and note.endswith("on h3") for note in notes)
     assert any(note.startswith("host memory was used on h4") for note in notes)
+    rocm = [with_gpu(number, options.replace("cuda", "rocm"), "amd") for number, options in ((1, newer), (2, older))]
+    planned = fabric_of(rocm, FabricSettings(gpu_memory="on"))
+    assert [note.partition(" (")[0] for note in planned.notes if "GPU memory" in note] == [
+        "GPU memory was used by DMA-BUF on h1", "GPU memory was used by amdgpu's peer memory",
+    ]  # fmt: skip
     assert fabric_of(replies, FabricSettings()).notes == ()
     with pytest.raises(UsageError, match="ib_write_bw of h4 is built without --use_cuda"):
         fabric_of(replies, FabricSettings(gpu_memory="on"))

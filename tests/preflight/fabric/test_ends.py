@@ -123,6 +123,9 @@ def test_gpu_memory_only_where_it_is_built_in() -> None:
     assert gpu_options(tool_options(HELP), 3) == ("--use_cuda=3", "--use_cuda_dmabuf")
     assert gpu_options(tool_options(HELP.replace("--use_cuda_dmabuf", "--other")), 3) == ("--use_cuda=3",)
     assert gpu_options(tool_options("--use_cuda_bus_id only"), 3) == ()
+    rocm = HELP.replace("cuda", "rocm")
+    assert gpu_options(tool_options(rocm), 3, "amd") == ("--use_rocm=3", "--use_rocm_dmabuf")
+    assert gpu_options(tool_options(rocm), 3) == gpu_options(tool_options(HELP), 3, "amd") == ()
     near = ["/sys/devices/pci0000:80/0000:81:00.0", "/sys/devices/pci0000:15/0000:16:00.0"]
     assert nearest_gpu(port(), near) == 1
     assert nearest_gpu(port(pci=None), near) is None

@@ -1,12 +1,12 @@
-"""AMD's GPUs: whether the driver answers and all are there, retired pages, links between them, partitions and torch."""
+"""Whether AMD's driver answers and all GPUs are there, how they are divided, and torch for them."""
 
 import re
 from collections.abc import Mapping
 
-from raybench.preflight.checks.amd_health import NO_AMD_GPU, Gpu, metric_of, of_each, static_of
+from raybench.preflight.checks.amd.health import NO_AMD_GPU, static_of
 from raybench.preflight.checks.software import python_facts
 from raybench.preflight.host_view import HostView, UnavailableError
-from raybench.preflight.parsers.amd_smi import at, number, parse_amd_smi, parse_link_states, parse_rocm_smi
+from raybench.preflight.parsers.amd_smi import at, parse_amd_smi, parse_rocm_smi
 from raybench.preflight.verdict import Judgement, failed, passed, skipped, unknown, warned
 
 _TOOL = "amd-smi, else rocm-smi"
@@ -17,7 +17,6 @@ _DEAD = re.compile(
 _DRIVER_ADVICE = (
     "modprobe amdgpu; dmesg | grep amdgpu says why it does not start; the driver must fit the kernel and ROCm"
 )
-_RESET = "drain the host; amd-smi reset --gpureset -g GPU, or reboot it; have the GPU replaced if it returns"
 
 
 def driver(view: HostView) -> Judgement:
@@ -66,86 +65,6 @@ def count(view: HostView) -> Judgement:
 
 
 _BOARDS = (("MI300X", 8), ("MI325X", 8), ("MI350X", 8), ("MI355X", 8))  # OAM modules of a board (AMD's data sheets)
-
-
-def pages(view: HostView) -> Judgement:
-    """Pages of memory that the driver took out of use: pending ones go at the next reset."""
-    if not view.has_amd_gpus:
-        return skipped(NO_AMD_GPU)
-    gpus = parse_amd_smi(view.said("amd_smi_bad_pages"))
-    if not gpus:
-        return skipped("amd-smi bad-pages says nothing here")
-    basis, expected = "amd-smi bad-pages", "no page that could not be retired, none pending"
-    unreserved = of_each(gpus, lambda gpu: _pages(gpu, "un_res"))
-    if unreserved:
-        return failed(f"could not be retired: {unreserved}", expected, basis, _RESET)
-    pending = of_each(gpus, lambda gpu: _pages(gpu, "pending"))
-    if pending:
-        return warned(f"pending: {pending}", expected, basis, "reboot the host, or reset the GPU, when it is idle")
-    retired = of_each(gpus, lambda gpu: _pages(gpu, "retired"))
-    return passed(f"retired: {retired}" if retired else f"none on {len(gpus)} GPUs", expected)
-
-
-def _pages(gpu: Gpu, kind: str) -> str:
-    found = next((value for name, value in gpu.items() if name.startswith(kind)), None)
-    if isinstance(found, list):
-        return f"{len(found)} pages" if found else ""
-    return "" if found is None or re.match(r"(?:No bad|0\b)", str(found)) else "1 page or more"
-
-
-def xgmi(view: HostView) -> Judgement:
-    """Links between GPUs: down, in error, or replaced by the way through the CPUs."""
-    gpus = metric_of(view)
-    if not view.has_amd_gpus:
-        return skipped(NO_AMD_GPU)
-    basis, expected = "amd-smi xgmi, topology and metric", "every link up, XGMI between all GPUs of the board"
-    advice = (
-        "drain the host and reboot it, which trains the links again; then the GPU, its seat or the board is at fault"
-    )
-    down = [
-        f"{gpu}: {n} of {len(states)} links down" for gpu, states in _states(view).items() if (n := states.count("D"))
-    ]
-    faults = down + [f"GPU {i}: {said}" for i, gpu in enumerate(gpus) if (said := _xgmi_error(at(gpu, "xgmi_err")))]
-    faults += _by_the_cpu(view)
-    if faults:
-        return failed("; ".join(faults[:8]), expected, basis, advice)
-    known = sum(len(states) - states.count("X") for states in _states(view).values())
-    if not known and view.status("amd_smi_topology") != "ok":
-        return skipped("amd-smi tells nothing of XGMI links here")
-    return passed(f"{known} links up" if known else "XGMI between all GPUs", expected)
-
-
-def _states(view: HostView) -> dict[str, list[str]]:
-    return parse_link_states(view.said("amd_smi_xgmi"))
-
-
-def _xgmi_error(said: object) -> str:
-    if isinstance(said, Mapping):
-        counted = {name: value for name in said if "error" in name and (value := number(said, name))}
-        return ", ".join(f"{name} {value:.0f}" for name, value in counted.items())
-    text = str(said or "")
-    return (
-        ""
-        if re.match(r"(?:No errors?|NO_ERRORS|AMDSMI_XGMI_STATUS_NO_ERRORS|0$|$)", text, re.IGNORECASE)
-        else f"XGMI {text}"
-    )
-
-
-def _by_the_cpu(view: HostView) -> list[str]:
-    """Pairs of GPUs that have PCIe between them where others of the host have XGMI."""
-    pairs = []
-    for gpu in parse_amd_smi(view.said("amd_smi_topology")):
-        for link in at(gpu, "links") or ():
-            kind, other = at(link, "link_type"), at(link, "gpu")
-            if kind in {"XGMI", "PCIE"} and str(other) != str(gpu.get("gpu")):
-                pairs.append((f"GPU {gpu.get('gpu')} and {other}", kind, at(link, "link_status")))
-    kinds = {kind for _, kind, _ in pairs}
-    off = [
-        f"{name}: link {state.lower()}"
-        for name, _, state in pairs
-        if isinstance(state, str) and state.upper() == "DISABLED"
-    ]
-    return off + ([f"{name}: PCIe" for name, kind, _ in pairs if kind == "PCIE"] if "XGMI" in kinds else [])
 
 
 def partition(view: HostView) -> Judgement:

@@ -9,31 +9,41 @@ from raybench.preflight.verdict import Judgement, failed, passed, skipped, unkno
 
 Gpu = Mapping[str, Any]
 NO_AMD_GPU = "no AMD GPU here"
-_RESET = "drain the host; amd-smi reset --gpureset -g GPU, or reboot it; have the GPU replaced if it returns"
+RESET = "drain the host; amd-smi reset --gpureset -g GPU, or reboot it; have the GPU replaced if it returns"
 _COOL = "check airflow, fans and inlet temperature"
 
 
 def ecc(view: HostView) -> Judgement:
     """Errors of memory and caches since the driver was loaded: uncorrectable ones cost data."""
-    return _judged(view, _ecc, "no uncorrectable error", "amd-smi metric: ecc, since the driver was loaded", _RESET)
+    return _judged(view, _ecc, "no uncorrectable error", "amd-smi metric: ecc, since the driver was loaded", RESET)
 
 
 def _ecc(gpu: Gpu, view: HostView) -> Iterator[tuple[bool, str]]:
     worst = number(gpu, "ecc", "total_uncorrectable_count") or 0
     deferred = number(gpu, "ecc", "total_deferred_count") or 0
     corrected = number(gpu, "ecc", "total_correctable_count") or 0
-    blocks = at(gpu, "ecc_blocks")
-    named = (
-        [name for name, block in blocks.items() if number(block, "uncorrectable_count")]
-        if isinstance(blocks, Mapping)
-        else []
+    by_block = {kind: _of_blocks(gpu, kind) for kind in ("uncorrectable_count", "deferred_count")}
+    worst, deferred = (
+        worst or sum(by_block["uncorrectable_count"].values()),
+        deferred or sum(by_block["deferred_count"].values()),
     )
     if worst:
-        yield True, f"{worst:.0f} uncorrectable{f' ({chr(44).join(named)})' if named else ''}"
+        yield True, f"{worst:.0f} uncorrectable{_named(by_block['uncorrectable_count'])}"
     if deferred:
-        yield False, f"{deferred:.0f} deferred: found, and not read yet"
+        yield False, f"{deferred:.0f} deferred: found, and not read yet{_named(by_block['deferred_count'])}"
     if corrected > view.expected.gpu_corrected_sram_max:
         yield False, f"{corrected:.0f} corrected"
+
+
+def _of_blocks(gpu: Gpu, kind: str) -> dict[str, float]:
+    """Counts of the blocks that have any: a total is not always given."""
+    blocks = at(gpu, "ecc_blocks")
+    counts = {name: number(block, kind) for name, block in blocks.items()} if isinstance(blocks, Mapping) else {}
+    return {str(name): count for name, count in counts.items() if count}
+
+
+def _named(blocks: Mapping[str, float]) -> str:
+    return f" ({', '.join(sorted(blocks))})" if blocks else ""
 
 
 def throttle(view: HostView) -> Judgement:
@@ -44,13 +54,25 @@ def throttle(view: HostView) -> Judgement:
 def _throttle(gpu: Gpu, _: HostView) -> Iterator[tuple[bool, str]]:
     found = at(gpu, "throttle")
     for name, value in found.items() if isinstance(found, Mapping) else ():
-        if name.endswith("_violation_status") and str(value).upper() in {"ACTIVE", "TRUE", "1"}:
+        if name.endswith("_violation_status") and any(one in {"ACTIVE", "TRUE", "1"} for one in _leaves(value)):
             reason = name.removesuffix("_violation_status")
             if reason not in {"ppt", "low_utilization"} and "below_host_limit" not in reason:
                 yield reason == "prochot", reason.replace("_", " ")
     for status in (at(gpu, "throttle_status"), at(gpu, "power", "throttle_status")):
         if isinstance(status, str) and status.upper() == "THROTTLED":
             yield False, "throttled"
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """What stands in a value, or in each part of it: since ROCm 7 ``{"xcp_0": ["NOT ACTIVE", ...]}``."""
+    if isinstance(value, Mapping):
+        for one in value.values():
+            yield from _leaves(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _leaves(one)
+    else:
+        yield str(value).upper()
 
 
 def temperature(view: HostView) -> Judgement:
@@ -88,6 +110,9 @@ def _limits(gpu: Gpu, view: HostView) -> Iterator[tuple[bool, str]]:
     replays = number(gpu, "pcie", "replay_count")
     if replays and replays > view.expected.gpu_pcie_replays_max:
         yield False, f"{replays:.0f} PCIe replays"
+    rollovers = number(gpu, "pcie", "replay_roll_over_count")
+    if rollovers:
+        yield False, f"{rollovers:.0f} PCIe replay rollovers"
 
 
 def memory(view: HostView) -> Judgement:

@@ -52,6 +52,8 @@ def wrong_form(facts: object) -> str:
 
 
 def _is_reading(name: str, reading: Mapping[str, Any]) -> bool:
+    if name in _MEMBERS:
+        return reading["status"] != "ok" or _MEMBERS[name](reading)
     form = _VALUES.get(name)
     if reading["status"] == "ok" and form is not None:
         return "value" in reading and form(reading["value"])
@@ -77,6 +79,10 @@ _TOP: Mapping[str, Form] = {
     "readings": by_name(_reading),
 }
 _LIMIT = row_of(number, number)
+# Readings that have more than one value.
+_MEMBERS: Mapping[str, Form] = {
+    "counters": record(before=by_name(number), after=by_name(number), seconds=number),
+}
 # Values that the probe reads itself, by the name of the reading.
 _VALUES: Mapping[str, Form] = {
     "listening": by_name(text),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from raybench.documents.preflight import CheckResult
 from raybench.preflight.checks.rdma_counters import used_counters, without_flushes
-from raybench.preflight.host_view import HostView
+from raybench.preflight.host_view import HostView, UnavailableError
 from raybench.stats import median
 
 CHECK = "rdma-peers"
@@ -58,13 +58,21 @@ class _Share:
 
 def peer_results(hosts: Mapping[str, HostView], groups: Mapping[str, str]) -> dict[str, CheckResult]:
     """A result a host: whether a counter of one of its ports is far above the median of its peers and itself."""
-    shares = {host: tuple(_shares(host, view)) for host, view in hosts.items()}
+    shares = {host: _readable_shares(host, view) for host, view in hosts.items()}
     rails: dict[tuple[str, ...], list[float]] = {}
     for host, own in shares.items():
         for one in own:
             rails.setdefault((groups.get(host, ""), one.port, one.counter), []).append(one.a_million)
     usual = {place: median(found) for place, found in rails.items() if len(found) > _LEAST_PEERS}
     return {host: _result([(one, _usual(one, groups, usual, own)) for one in own]) for host, own in shares.items()}
+
+
+def _readable_shares(host: str, view: HostView) -> tuple[_Share, ...]:
+    """Those of a host; none where an output that they need cannot be read, which its own checks tell."""
+    try:
+        return tuple(_shares(host, view))
+    except (UnavailableError, ValueError, KeyError, TypeError):
+        return ()
 
 
 def _usual(

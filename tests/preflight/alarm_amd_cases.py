@@ -97,8 +97,8 @@ def retired(count: int, limit: object = 256, exceeded: str = "N/A") -> dict[str,
     return pages(retired=ONE_PAGE * count) | {"amd_smi_static": json.dumps({"gpu_data": [static]})}
 
 
-def rocm_cards(**values: str) -> dict[str, Any]:
-    """``rocm-smi --json`` of two cards, the second with these values."""
+def rocm_json(**values: str) -> dict[str, Any]:
+    """``rocm-smi --json`` of two GPUs, the second with these values."""
     usual = {"Temperature (Sensor junction) (C)": "45.0", "PCIe Replay Count": "0", "XGMI Error count": "0"}
     named = {name.replace("_", " "): value for name, value in values.items()}
     return AMD_PCI | {"rocm_smi": json.dumps({"card0": usual, "card1": usual | named, "system": {"Driver": "6.3"}})}
@@ -245,7 +245,7 @@ AMD_CASES: tuple[AlarmCase, ...] = (
               fires=AMD_PCI | {"rocm_smi": ROCM + "GPU[1]\t\t: PCIe Replay Count: 900\n"},
               near=AMD_PCI | {"rocm_smi": ROCM + "GPU[0]\t\t: PCIe Replay Count: 0\n"}, source="rocm-smi -a, a public output of ROCm's issues"),
     AlarmCase(name="rocm-smi in JSON: hot junction", check="amd-temperature", verdict="warn", says="GPU 1: hotspot 97 C",
-              fires=rocm_cards(**{"Temperature (Sensor junction) (C)": "97.0"}), near=rocm_cards(), source="rocm-smi --showtemp --json"),
+              fires=rocm_json(**{"Temperature (Sensor junction) (C)": "97.0"}), near=rocm_json(), source="rocm-smi --showtemp --json"),
     AlarmCase(name="AMD: torch for CUDA", check="amd-rccl", verdict="warn", says="2.9.0+cu128",
               fires=AMD_PCI | {"python": PYTHON % "2.9.0+cu128"}, near=AMD_PCI | {"python": PYTHON % "2.9.0+rocm6.4"},
               source="versions of torch's wheels"),

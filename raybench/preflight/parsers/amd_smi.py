@@ -102,7 +102,7 @@ def parse_rocm_smi(text: str) -> tuple[Tree, ...]:
     """
     found: dict[int, Tree] = {}
     gpu: Tree = {}
-    for number_of, values in _rocm_cards(text):
+    for number_of, values in _rocm_json(text):
         gpu = found.setdefault(number_of, {"gpu": str(number_of)})
         for name, value in values.items():
             _rocm_value(gpu, f"{name}: {value}")
@@ -119,17 +119,17 @@ def parse_rocm_smi(text: str) -> tuple[Tree, ...]:
     return tuple(found[index] for index in sorted(found))
 
 
-def _rocm_cards(text: str) -> Iterator[tuple[int, Tree]]:
-    """Cards of ``rocm-smi --json``: ``{"card0": {"Temperature (Sensor junction) (C)": "45.0"}}``."""
-    start = text.find('{"card')
+def _rocm_json(text: str) -> Iterator[tuple[int, Tree]]:
+    """GPUs of ``rocm-smi --json``: ``{"card0": {"Temperature (Sensor junction) (C)": "45.0"}}``."""
+    start = text.find('{"')
     try:
         found = json.JSONDecoder().raw_decode(text[start:])[0] if start >= 0 else {}
     except (ValueError, RecursionError):
         return
     for name, values in found.items():
-        card = re.fullmatch(r"card(\d{1,4})", str(name))
-        if card and isinstance(values, dict):
-            yield int(card[1]), values
+        numbered = re.fullmatch(r"[a-z]+(\d{1,4})", str(name))
+        if numbered and isinstance(values, dict):
+            yield int(numbered[1]), values
 
 
 _ROCM_NAMES = {"XGMI Error count": ("xgmi_err",), "PCIe Replay Count": ("pcie", "replay_count")}

@@ -108,7 +108,7 @@ def _sysfs_port(values: Mapping[str, str | None], device: str, number: int) -> P
     )
 
 
-_RDMA_LINK = re.compile(r"^(?:\d+/\d+: |link )([^\s/]+)/(\d+):? (.*)$", re.MULTILINE)
+_RDMA_LINK = re.compile(r"^(?:\d+/\d+: |link )([^\s/]+)/(\d{1,4}):? (.*)$", re.MULTILINE)
 
 
 def parse_rdma_link(text: str) -> tuple[Port, ...]:

@@ -89,6 +89,10 @@ _OPTIONS: list[Any] = [
     click.option("--loss", type=click.Choice(["plain", "fused", "chunked", "transformers"]), help="Cross entropy in "
                  "fp32, fused over logits in the compute type, in chunks of them, or as transformers has it.  "
                  "[default: unknown, all are counted with]"),
+    click.option("--compile/--no-compile", default=None, help="Whether torch.compile fuses what is not a matrix "
+                 "product.  [default: unknown, the bounds hold either way]"),
+    click.option("--power-limit", type=float, metavar="WATTS", help="What each GPU is limited to, as nvidia-smi -pl "
+                 "sets it; H100 and H200 SXM.  [default: 700]"),
     click.option("--lora-rank", type=int, default=0, help="Train adapters of this rank only; the base is frozen."),
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
     click.option("--qlora", is_flag=True, help="The frozen base in 4 bits; needs --lora-rank."),

@@ -52,6 +52,7 @@ class EstimateRequest:
 
     Without a ``network`` nothing that takes its time is estimated; ``network_unknown`` says what to give. Where the
     kernels or the loss are not known, the setup has those that take most memory, and what takes least counts as well.
+    ``power_watts``: what each GPU is limited to; None: to what it was made for.
     """
 
     model: Transformer
@@ -70,6 +71,7 @@ class EstimateRequest:
     basis: Mapping[str, str] = field(default_factory=dict)  # where each given figure comes from
     kernels_known: bool = True
     loss_known: bool = True
+    power_watts: float | None = None
 
     def __post_init__(self) -> None:
         if self.accumulation < 1:
@@ -271,7 +273,8 @@ def computation_of(request: EstimateRequest) -> Efficiency:
     if request.efficiency is not None:
         return request.efficiency
     layout = request.layout
-    return expected_efficiency(request.gpu, part_of(request.model, layout), local_setup(request.setup, layout))
+    part, setup = part_of(request.model, layout), local_setup(request.setup, layout)
+    return expected_efficiency(request.gpu, part, setup, power_watts=request.power_watts)
 
 
 def _steps(

@@ -11,7 +11,7 @@ from raybench.performance_model.memory import estimate_memory, largest_batch
 from raybench.performance_model.parallel.choice import cut_requests
 from raybench.performance_model.training_setup import Strategy, TrainingSetup
 
-_AS_FAST = 1.03
+_AS_FAST = 1.05
 _WORTH_IT = 1.1  # how much faster a way has to be that wants another framework than PyTorch's own DDP and FSDP
 _CUT_WAYS = 4
 _CLOSE = 1.06  # cut ways that are as fast as far as can be told
@@ -49,7 +49,7 @@ def ways_to_train(request: EstimateRequest, samples_per_rank: int) -> tuple[Way,
     """All ways, those that fit first, the fastest of them first; then those that may fit; then by the memory needed.
 
     ``request``: model, machine, and what does not change. Each way has the largest micro-batch that fits and divides
-    the samples of a rank and step. Of ways that are as fast within 3 %, the simpler one comes first; one that cuts the
+    the samples of a rank and step. Of ways that are as fast within 5 %, the simpler one comes first; one that cuts the
     model, or shards as DeepSpeed does, has to be faster by a tenth. Of those that cut it the best few are kept.
     """
     ways = [_way(replace(request, setup=setup), samples_per_rank) for setup in _setups(request)]
@@ -74,15 +74,17 @@ def _cut_ways(request: EstimateRequest, samples_per_rank: int, plain: float) -> 
         kept, anew = (replace(one, setup=replace(one.setup, checkpointing=again)) for again in (False, True))
         way = _way(kept, samples)
         found.append(way if way.fits else _way(anew, samples))
-    fitting = [way for way in found if way.fits and way.tokens_per_second > _AS_FAST * plain]
+    fitting = [way for way in found if way.fits and _WORTH_IT * _preference(way) > _AS_FAST * plain]
     best = max(map(_preference, fitting), default=0.0)
     close = [way for way in fitting if _preference(way) * _CLOSE >= best]
     return sorted(close, key=lambda way: _cuts(way.estimate.request.layout))[:_CUT_WAYS]
 
 
 def _preference(way: Way) -> float:
+    """Its speed with kernels as good as those of the others: of some it is known that they are fused."""
     one = way.estimate.request
-    return way.tokens_per_second / (_WORTH_IT if one.layout.is_cut or one.setup.is_zero else 1.0)
+    other = _WORTH_IT if one.layout.is_cut or one.setup.is_zero else 1.0
+    return way.tokens_per_second * (1 + way.estimate.efficiency.unsure) / other
 
 
 def _rank(way: Way, best: float) -> tuple[int, float, float]:

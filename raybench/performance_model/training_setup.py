@@ -12,6 +12,7 @@ Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit", "paged-ada
 Offload = Literal["none", "optimizer", "all"]
 Kernels = Literal["plain", "fused"]
 Loss = Literal["plain", "fused", "chunked", "transformers", "narrow"]
+Packing = Literal["nf4", "gptq"]
 STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2")
 OPTIMIZERS: tuple[Optimizer, ...] = (
     *("sgd", "momentum", "adam", "adamw", "adamw-8bit"),
@@ -55,7 +56,8 @@ class TrainingSetup:
     DeepSpeed). ``upcast``: what of a 4-bit base is not in 4 bits is fp32, and with it the residual stream, as peft's
     prepare_model_for_kbit_training makes it. ``recomputed_share``: of the blocks, where ``checkpointing`` (1: all of
     them). ``whole_attention``: its kernel computes the scores that the causal mask drops, too, as those before
-    FlashAttention-2 do.
+    FlashAttention-2 do. ``compiled``: by torch.compile, which fuses element-wise kernels; None: unknown. ``packing``:
+    of a 4-bit base, whose kernels unpack it at their own speeds (bitsandbytes and torchao, or GPTQ's).
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
     well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
@@ -90,6 +92,8 @@ class TrainingSetup:
     upcast: bool = False
     recomputed_share: float = 1.0
     whole_attention: bool = False
+    compiled: bool | None = None
+    packing: Packing = "nf4"
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -167,6 +171,13 @@ class TrainingSetup:
     def kept_bytes(self) -> int:
         """An element of a frozen base, where it is not in 4 bits."""
         return _FP32_BYTES if self.upcast else self.compute_bytes
+
+    @property
+    def has_separate_kernels(self) -> bool | None:
+        """Whether each element-wise operation of a norm or a rotation is a kernel of its own; None: unknown."""
+        if self.compiled or self.kernels == "fused":
+            return False
+        return None if self.compiled is None else True
 
     @property
     def recomputed(self) -> float:

@@ -3,6 +3,7 @@
 Seconds at the peak of the unit: no GPU reaches them (``efficiency.py`` says what published trainings reach).
 """
 
+import math
 from dataclasses import dataclass
 
 from raybench.hardware.gpus import Gpu
@@ -14,14 +15,16 @@ TYPES = ("bf16", "fp16")  # of which the first that a GPU has units for counts
 # instructions are Ampere's. A GPU whose peak is beyond the first Hoppers' has the same gap.
 _AMPERE_INSTRUCTIONS_SHARE = 0.5
 _FASTEST_WITHOUT_GAP_TFLOPS = 400.0
-# Of its peak, a Hopper against an A100. Not fitted: eager runs (torchtitan) are slower than 0.8 would have them,
-# compiled ones (KempnerForge, NeMo) faster than 0.74, and what was compiled is not asked yet. Large bf16 products
-# alone reach some 790 of an H200's 989 TFLOP/s.
-_HELD_SHARE = 0.74
+# Of those whose power holds their clock down; what of it goes to memory and leakage whatever the clock.
+FULL_WATTS = {"H100 SXM": 700.0, "H200 SXM": 700.0, "H800 SXM": 700.0}
+_IDLE_WATTS = 150.0
 _CAUSAL_SHARE = 0.5  # of the scores, where blocks that the mask drops are skipped
 # Elements of the residual stream and of the MLP's inner width that element-wise kernels read and write for a token and
 # block, forward and backward: norms, residual sums, rotation; SiLU or GELU and its product.
 _STREAM_PASSES, _INNER_PASSES = 20, 6
+# The same of what PyTorch without a compiler takes for one RMSNorm (cast, square, mean, scale, cast back and weight, in
+# fp32: 36 bytes an element of 16 bits forward, twice that backward), and for the rotation of q and of k (20 each way).
+_SEPARATE_NORM_PASSES, _SEPARATE_ROTATION_PASSES = 54, 20
 _BYTES_PER_LOGIT = 24  # read and written by cross entropy in fp32, forward and backward
 
 
@@ -30,19 +33,28 @@ class Work:
     """Seconds of one micro-batch: matrix products and attention at the peak, the rest at the memory's bandwidth.
 
     ``at_peak``: all operations, as if every one ran at it. ``adapters``: inputs and outputs of every layer with one, in
-    each pass. ``packed``: one byte for each 4-bit weight that is unpacked. ``blocks``: whose kernels have to be
-    started; ``hidden``: their width.
+    each pass. ``packed``: one byte for each 4-bit weight that is unpacked; ``is_gptq``: by GPTQ's kernels.
+    ``separate``: what more moves where a norm and a rotation are many kernels each; where nobody says whether they are,
+    half of it, and ``unsure`` is the other half. ``blocks``: whose kernels have to be started; ``hidden``: their width.
+    ``is_held``: at its full power the GPU cannot keep its clock. ``is_halved``: it sums in fp32 at half the rate of its
+    units (GeForce), which neither power nor memory then holds back.
     """
 
     at_peak: float
     products: float
     attention: float
     elements: float
+    separate: float
     logits: float
     adapters: float
     packed: float
-    blocks: int
+    blocks: float
+    adapted: float
     hidden: int
+    unsure: float = 0.0
+    is_held: bool = False
+    is_halved: bool = False
+    is_gptq: bool = False
 
     @property
     def has_adapters(self) -> bool:
@@ -50,28 +62,58 @@ class Work:
         return self.adapters > 0
 
 
-def work_of(gpu: Gpu, model: Transformer, setup: TrainingSetup) -> Work:
-    """The work of one micro-batch on one rank, in 16 bits. The GPU has units for one such type (``TYPES``)."""
+def work_of(gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: float | None = None) -> Work:
+    """The work of one micro-batch on one rank, in 16 bits. The GPU has units for one such type (``TYPES``).
+
+    ``power_watts``: what it is limited to; None: what it was made for.
+    """
     peak = next(rate for rate in map(gpu.peak_tflops, TYPES) if rate)
+    clock = clock_share(gpu, power_watts)
     bandwidth, again, tokens = gpu.memory_gb_per_s * 1e9, setup.recomputed, setup.tokens
     attended = again if setup.checkpointing else 0.0  # selective checkpointing keeps what attention gives
     attention = model.attention_flops_per_token(setup.sequence_length) * (1 + attended / 3)
     computed = 1.0 if setup.whole_attention or not setup.flash_attention else _CAUSAL_SHARE
-    held = _HELD_SHARE if peak > _FASTEST_WITHOUT_GAP_TFLOPS else 1.0
-    gap = _AMPERE_INSTRUCTIONS_SHARE if peak > _FASTEST_WITHOUT_GAP_TFLOPS else 1.0
-    width = setup.compute_bytes * (_STREAM_PASSES * model.hidden + _INNER_PASSES * model.feedforward)
+    is_held = peak > _FASTEST_WITHOUT_GAP_TFLOPS
+    gap = _AMPERE_INSTRUCTIONS_SHARE if is_held else 1.0
+    stream = _STREAM_PASSES * model.hidden / setup.sequence_shards
+    width = setup.compute_bytes * (stream + _INNER_PASSES * model.feedforward)
     products = _product_flops(model, setup)
+    separate = tokens * model.layers * _separate_bytes(model, setup) * (1 + again / 3) / bandwidth
+    targets = len(setup.lora_targets or model.linears()) if setup.lora_rank else 0
+    has_separate = setup.has_separate_kernels
     return Work(
         at_peak=tokens * (products + attention) / (peak * 1e12),
-        products=tokens * products / (held * peak * 1e12),
-        attention=tokens * computed * attention / (gap * peak * 1e12),
+        products=tokens * products / (clock * peak * 1e12),
+        attention=tokens * computed * attention / (gap * clock * peak * 1e12),
         elements=tokens * model.layers * width * (1 + again / 3) / bandwidth,
+        separate=separate * (0.5 if has_separate is None else float(has_separate)),
         logits=tokens * model.vocabulary * _BYTES_PER_LOGIT / bandwidth,
         adapters=tokens * _adapter_bytes(model, setup) / bandwidth,
         packed=(2 + again) * model.layers * model.linear_parameters_per_layer / bandwidth if setup.quantized else 0.0,
-        blocks=model.layers,
+        blocks=model.layers * (1 + again / 3),
+        adapted=model.layers * targets * (1 + again / 3),
         hidden=model.hidden,
+        unsure=separate / 2 if has_separate is None else 0.0,
+        is_held=is_held,
+        is_halved=any(name.startswith("GeForce") for name in gpu.devices),
+        is_gptq=setup.packing == "gptq",
     )
+
+
+def clock_share(gpu: Gpu, power_watts: float | None) -> float:
+    """Of the clock that the GPU keeps in matrix products at full power: as the root of what is left above idle."""
+    full = FULL_WATTS.get(gpu.name)
+    if power_watts is None or full is None or power_watts >= full:
+        return 1.0
+    return math.sqrt(max(power_watts - _IDLE_WATTS, 1.0) / (full - _IDLE_WATTS))
+
+
+def _separate_bytes(model: Transformer, setup: TrainingSetup) -> float:
+    """For each token and block, of a model with RMSNorm or rotary positions: PyTorch has one kernel for a LayerNorm."""
+    norms = _SEPARATE_NORM_PASSES * model.norms_per_layer * model.hidden if model.norm == "rms" else 0
+    turned = (model.heads + model.key_value_heads) * model.head_size
+    rotation = 0 if model.positions else _SEPARATE_ROTATION_PASSES * turned
+    return setup.compute_bytes * (norms / setup.sequence_shards + rotation)
 
 
 def _product_flops(model: Transformer, setup: TrainingSetup) -> float:

@@ -23,6 +23,7 @@ BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activati
 _KEEPING = ("ddp", "zero1", "zero2")  # their gradients stay where they are from step to step
 _COUNTED_LENGTH = 2048  # tokens of a sample, where nobody says, of a model that is counted
 _MOST = 10**12
+_MOST_WATTS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,8 @@ class EstimateOptions:
     bucket_view: bool = True
     kernels: "Kernels | None" = None
     loss: "Loss | None" = None
+    compile: bool | None = None
+    power_limit: float | None = None
     lora_rank: int = 0
     lora_targets: str | None = None
     qlora: bool = False
@@ -141,7 +144,14 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         basis=machine.basis,
         kernels_known=options.kernels is not None,
         loss_known=options.loss is not None,
+        power_watts=_power(options.power_limit),
     )
+
+
+def _power(watts: float | None) -> float | None:
+    if watts is not None and not 1 <= watts <= _MOST_WATTS:
+        raise UsageError(f"--power-limit is {watts:g}; give the watts of one GPU, such as 500, up to {_MOST_WATTS}")
+    return watts
 
 
 def _network(options: EstimateOptions, machine: "Machine", layout: "Layout") -> tuple["Network | None", str | None]:
@@ -210,6 +220,7 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         lora_targets=_targets(options.lora_targets),
         quantized=options.qlora,
         kernels=options.kernels or "plain",
+        compiled=options.compile,
         loss=options.loss or "plain",
         gradient_bytes=_gradient_bytes(options),
         selective=options.selective_checkpointing,

@@ -34,7 +34,7 @@ FSDP = ("--model", "llama-8b", "--world-size", "64", "--strategy", "fsdp", "--no
 
 
 def test_an_estimate_has_every_figure() -> None:
-    estimate = answer(*FSDP, "--epoch-samples", "1000000")
+    estimate = answer(*FSDP, "--no-compile", "--epoch-samples", "1000000")
     assert estimate["schema"] == "raybench.estimate/1"
     assert estimate["nodes"] == 8
     assert estimate["memory"]["fits"] is True

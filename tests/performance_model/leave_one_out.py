@@ -15,6 +15,7 @@ from statistics import median
 from raybench.performance_model.efficiency import Calibration, expected_efficiency
 from raybench.performance_model.estimate import EstimateRequest, estimate
 from raybench.performance_model.memory import MemoryEstimate
+from raybench.performance_model.parallel.part import local_setup, part_of
 from tests.performance_model.calibration_fit import fitted, observations
 from tests.performance_model.other_formulas import FORMULAS
 from tests.performance_model.published_run import PublishedRun
@@ -48,7 +49,8 @@ def leave_one_out(runs: Sequence[PublishedRun]) -> list[Outcome]:
 def outcome(run: PublishedRun, calibration: Calibration) -> Outcome:
     """One row with the given constants."""
     ask = run.request
-    given = expected_efficiency(ask.gpu, ask.model, ask.setup, calibration=calibration)
+    part, setup = part_of(ask.model, ask.layout), local_setup(ask.setup, ask.layout)
+    given = expected_efficiency(ask.gpu, part, setup, power_watts=ask.power_watts, calibration=calibration)
     answer = estimate(replace(ask, efficiency=given))
     bounds, seconds = answer.step_seconds, run.step_seconds
     known = bounds is not None and seconds is not None

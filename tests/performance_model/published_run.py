@@ -14,7 +14,6 @@ class PublishedRun:
 
     ``memory_is``: ``allocated`` and ``reserved`` by PyTorch, or all of the ``device``. ``fits`` False: out of memory;
     None: the estimate has no such strategy for memory.
-    ``compiled``: with torch.compile.
     """
 
     name: str
@@ -25,7 +24,6 @@ class PublishedRun:
     memory_bytes: float | None = None
     memory_is: str = "device"
     fits: bool | None = True
-    compiled: bool = False
 
     @property
     def step_seconds(self) -> float | None:
@@ -33,4 +31,4 @@ class PublishedRun:
         if self.tokens_per_second is None:
             return None
         setup, layout = self.request.setup, self.request.layout
-        return setup.tokens * self.request.accumulation * layout.world_size / self.tokens_per_second
+        return setup.tokens * self.request.accumulation * layout.data / self.tokens_per_second

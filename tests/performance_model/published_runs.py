@@ -52,6 +52,7 @@ def _of_llm_foundry(row: dict[str, str]) -> PublishedRun:
         checkpointing=row["checkpointing"] == "True",
         whole_attention=True,  # attn_impl: triton
         gradients_kept=accumulation > 1,
+        compiled=False,
     )
     return PublishedRun(
         name=" ".join(row[name] for name in ("model", "gpu", "world_size", "sequence_length", "batch_size")),
@@ -117,6 +118,8 @@ def _of_qwen(row: dict[str, str]) -> PublishedRun:
             checkpointing=True,
             lora_rank=64,
             quantized=row["method"] == "qlora",
+            compiled=False,
+            packing="gptq",
             loss="narrow" if row["method"] == "qlora" else "plain",  # fp16 by DeepSpeed; bf16 by autocast
         ),
         kernels_known=False,

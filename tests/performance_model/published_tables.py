@@ -53,7 +53,11 @@ def _run(row: dict[str, str], model: Transformer) -> PublishedRun:
         request=EstimateRequest(
             model=model,
             setup=_setup(row),
-            layout=Layout(world_size=ranks, ranks_per_node=min(ranks, int(row["ranks_per_node"]))),
+            layout=Layout(
+                world_size=ranks,
+                ranks_per_node=min(ranks, int(row["ranks_per_node"])),
+                tensor=int(row["tensor"] or 1),
+            ),
             network=_network(gpu, row["fabric_gbit"]),
             accumulation=int(row["accumulation"]),
             reduce_bytes=int(row["reduce_bytes"]),
@@ -61,13 +65,13 @@ def _run(row: dict[str, str], model: Transformer) -> PublishedRun:
             memory_bytes=int(float(device) * 2**30) if device else gpu.memory_bytes,
             kernels_known=bool(row["kernels"]),
             loss_known=bool(row["loss"]),
+            power_watts=float(row["power_watts"]) if row["power_watts"] else None,
         ),
         parameters=model.parameters,
         tokens_per_second=float(rate) * ranks if rate else None,
         memory_bytes=float(memory) * 2**30 if memory else None,
         memory_is=row["memory_is"],
         fits=row["fits"] == "yes" if row["fits"] else None,
-        compiled=row["compiled"] == "yes",
     )
 
 
@@ -95,6 +99,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         lora_rank=int(row["lora_rank"] or 0),
         lora_targets=tuple(row["lora_targets"].split()),
         quantized=row["method"].startswith("qlora"),
+        compiled=row["compiled"] == "yes" if row["compiled"] else None,
     )
     if row["kernels"] in ("plain", "fused"):
         setup = replace(setup, kernels=row["kernels"])  # type: ignore[arg-type]

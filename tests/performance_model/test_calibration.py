@@ -10,7 +10,7 @@ from raybench.performance_model.efficiency import CALIBRATION, SPREAD, SPREAD_OF
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.training_setup import TrainingSetup, heaviest
 from raybench.performance_model.transformer import preset_named
-from raybench.performance_model.work import work_of
+from raybench.performance_model.work import clock_share, work_of
 from tests.performance_model.calibration_fit import fitted, observations
 from tests.performance_model.leave_one_out import outcome
 from tests.performance_model.other_formulas import FORMULAS
@@ -25,8 +25,8 @@ ADAPTERS = replace(SETUP, lora_rank=16, quantized=True)
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 13
-    assert len(OBSERVED) == 324
+    assert len({run.source for run in RUNS}) == 14
+    assert len(OBSERVED) == 345
 
 
 def test_the_constants_are_the_fit_of_the_published_rows() -> None:
@@ -61,9 +61,39 @@ def test_memory_is_nearer_than_other_formulas_on_every_sum_of_rows() -> None:
 
 @pytest.mark.parametrize(("gpu", "spread"), [("h100", SPREAD), ("L40S", SPREAD_OF_OTHERS), (None, SPREAD_OF_OTHERS)])
 def test_a_family_that_no_source_has_gets_wider_bounds(gpu: str | None, spread: float) -> None:
-    found = expected_efficiency(gpu_for(gpu) if gpu else None, LLAMA, SETUP)
+    found = expected_efficiency(gpu_for(gpu) if gpu else None, LLAMA, replace(SETUP, compiled=False))
     assert found.high / found.low == pytest.approx(spread**2)
     assert ("none of this family" in found.source) == (spread == SPREAD_OF_OTHERS)
+
+
+def test_compiled_is_faster_and_where_nobody_says_the_bounds_are_wider() -> None:
+    gpu = gpu_for("h100")
+    eager, unknown, compiled = (
+        expected_efficiency(gpu, LLAMA, replace(SETUP, compiled=said)) for said in (False, None, True)
+    )
+    assert eager.high < unknown.high < compiled.high
+    assert eager.low < unknown.low < compiled.low
+    assert unknown.spread > eager.spread == compiled.spread
+    fused = expected_efficiency(gpu, LLAMA, replace(SETUP, compiled=False, kernels="fused"))
+    assert fused == compiled
+
+
+def test_one_kernel_for_a_layer_norm_leaves_nothing_to_fuse_but_the_rotation() -> None:
+    gpu, gpt = gpu_for("a100"), preset_named("gpt2-xl")
+    assert work_of(gpu, gpt, replace(SETUP, sequence_length=1024, compiled=False)).separate == 0
+
+
+def test_less_power_than_a_gpu_was_made_for_costs_clock() -> None:
+    gpu = gpu_for("h100")
+    assert clock_share(gpu, None) == clock_share(gpu, 700) == clock_share(gpu, 900) == 1
+    assert clock_share(gpu, 500) == pytest.approx(0.8, abs=0.01)
+    assert clock_share(gpu_for("l40s"), 100) == 1  # nothing is known of it
+
+
+def test_unpacking_by_other_kernels_takes_other_time() -> None:
+    gpu = gpu_for("a100")
+    nf4, gptq = (work_of(gpu, LLAMA, replace(ADAPTERS, packing=kind)) for kind in ("nf4", "gptq"))
+    assert CALIBRATION.seconds(nf4) < CALIBRATION.seconds(gptq)
 
 
 def test_short_micro_batches_take_as_long_as_their_kernels_take_to_start() -> None:

@@ -74,6 +74,10 @@ _OPTIONS: list[Any] = [
     click.option("--loss", type=click.Choice(["plain", "fused", "chunked", "transformers"]),
                  help="Cross entropy in fp32, fused, as transformers has it, or in "
                  "chunks.  [default: unknown]"),
+    click.option("--compile/--no-compile", default=None, help="Whether torch.compile fuses what is not a matrix "
+                 "product.  [default: unknown, the bounds hold either way]"),
+    click.option("--power-limit", type=float, metavar="WATTS", help="What each GPU is limited to, as nvidia-smi -pl "
+                 "sets it; H100 and H200 SXM.  [default: 700]"),
     click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "
                  "[default: as published trainings of such a size]"),
     click.option("--json", "as_json", is_flag=True, help="JSON (raybench.training-plan/1) instead of text."),

@@ -41,6 +41,8 @@ def estimated(row: dict[str, str]) -> Estimate:
                 selective_checkpointing=row["recompute"] == "selective",
                 kernels="fused" if row["kernels"] else None,
                 loss="fused" if row["kernels"] else None,
+                compile=row["source"].startswith("torchtitan") and row["dtype"] == "fp8",
+                power_limit=500 if row["source"].startswith("torchtitan") else None,
             )
         )
     )

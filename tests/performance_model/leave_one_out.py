@@ -60,18 +60,22 @@ def outcome(run: PublishedRun, calibration: Calibration) -> Outcome:
         inside=bounds[0] <= seconds <= bounds[1] if known else None,  # type: ignore[index,operator]
         width=bounds[1] / bounds[0] if known else None,  # type: ignore[index]
         ratio=(bounds[0] * bounds[1]) ** 0.5 / seconds if known else None,  # type: ignore[index,operator]
-        memory=_memory(answer.memory, run.memory_is) / run.memory_bytes if run.memory_bytes else None,
+        memory=_memory(answer.memory, run.memory_is, float(ask.memory_bytes or 0)) / run.memory_bytes
+        if run.memory_bytes
+        else None,
         others=_others(ask, run.memory_bytes),
         fits=run.fits,
         said=answer.fits,
     )
 
 
-def _memory(memory: MemoryEstimate, kind: str) -> float:
+def _memory(memory: MemoryEstimate, kind: str, limit: float) -> float:
     """What was measured: by PyTorch's allocator, or by the driver."""
+    if kind == "reserved-varying":
+        return memory.reserved_varying(limit)
     if kind == "allocated":
         return memory.allocated
-    return memory.allocated + memory.fragmentation if kind.startswith("reserved") else memory.peak
+    return memory.allocated + memory.fragmentation if kind == "reserved" else memory.peak
 
 
 def _others(request: EstimateRequest, published: float | None) -> dict[str, float]:

@@ -7,6 +7,7 @@ from raybench.documents.preflight import PreflightReport
 from raybench.host_ranges import folded
 from raybench.verdicts import NODE_STATES, NodeState
 
+_WORD = re.compile(r"(?!-)[^\s,\[\]]+")
 _NUMBERED = re.compile(r"[A-Za-z0-9_.-]*?[0-9]{1,9}")
 
 
@@ -16,6 +17,11 @@ def by_state(report: PreflightReport) -> dict[NodeState, tuple[str, ...]]:
         state: tuple(host.host for host in report.hosts if host.node is not None and host.node.state == state)
         for state in NODE_STATES
     }
+
+
+def unfit(names: Iterable[str]) -> tuple[str, ...]:
+    """Names that no list can hold: a list's reader would take them for several, or for an option."""
+    return tuple(name for name in names if not _WORD.fullmatch(name) or not name.isprintable())
 
 
 def slurm_hostlist(names: Iterable[str]) -> str:

@@ -32,6 +32,8 @@ _MOST_REASON = 600
 OVER_ALL = ("host-reachable", "host-expectations", "host-login", "host-identity", "host-clock-spread", "host-ports",
             "rdma-peers", "drift-domain", "drift-hardware", "drift-system", "drift-versions", "drift-network",
             "drift-limits")  # fmt: skip
+# Of those, what needs a second host: a port has peers on its own host, too.
+BETWEEN_HOSTS = ("drift", "host-clock-spread", "host-identity", "host-login", "host-ports")
 # What --only and --skip may name beside the checks of single hosts.
 BEYOND = frozenset({*OVER_ALL, *NAMES, "drift", CONCERN})
 

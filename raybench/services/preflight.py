@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from raybench.hosts.inventory import Inventory
     from raybench.preflight.report import Gathered
 
-_BETWEEN_HOSTS = ("drift", "host-clock-spread", "host-identity", "host-login", "host-ports", "rdma-peers")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightOptions:
@@ -116,9 +114,9 @@ def _import_what_comes_later() -> None:
 
 def _own_checks(one: "Gathered", options: PreflightOptions) -> "Sequence[CheckResult]":
     """What a host is judged by alone; the comparison with others comes at the end."""
-    from raybench.preflight.report import build_report
+    from raybench.preflight.report import BETWEEN_HOSTS, build_report
 
-    report = build_report([one], only=options.only, skip=(*options.skip, *_BETWEEN_HOSTS), finished_at=0.0)
+    report = build_report([one], only=options.only, skip=(*options.skip, *BETWEEN_HOSTS), finished_at=0.0)
     return report.hosts[0].checks
 
 

@@ -47,3 +47,16 @@ def test_a_report_of_before_there_were_states_is_refused(tmp_path: Path) -> None
     (tmp_path / "preflight.json").write_text(json.dumps(content))
     with pytest.raises(UsageError, match="older raybench"):
         node_list(tmp_path, ["healthy"], "slurm")
+
+
+@pytest.mark.parametrize("name", ["gpu-01\nNodeName=all", "a b", "n[1-9]", "a,b", "--force", "", "\x1b[31m"])
+def test_a_name_that_a_list_cannot_hold_is_refused_and_shown_on_one_line(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "preflight.json"
+    path.write_text(json.dumps(report({"n1": "healthy", name: "drain"}).to_json()))
+    for form in ("slurm", "plain"):
+        with pytest.raises(UsageError, match="which no list can hold"):
+            node_list(path, ["drain"], form)
+        assert node_list(path, ["healthy"], form) == "n1"
+    overview = node_list(path, [], "slurm")
+    assert isinstance(overview, str)
+    assert len(overview.split("\n")) == 4

@@ -12,11 +12,10 @@ from raybench.documents.preflight import PreflightHost, PreflightReport
 from raybench.errors import UsageError
 from raybench.hosts.local_probe import probe_here
 from raybench.preflight.probe_answer import unpack
-from raybench.preflight.report import BEYOND, Gathered, build_report
+from raybench.preflight.report import BETWEEN_HOSTS, BEYOND, Gathered, build_report
 from raybench.services.nodes.judged import ActOptions
 from raybench.services.preflight_expectations import expectations_from
 
-_BETWEEN_HOSTS = ("drift", "host-clock-spread", "host-identity", "host-login", "host-ports")
 _MOST_LINE = 200
 
 
@@ -85,7 +84,7 @@ def check_here(options: LocalOptions) -> LocalCheck:
             gathered = Gathered(host=name, facts=unpack(packed), sent_at=sent, received_at=time.time())
         except ValueError as error:
             gathered = Gathered(host=name, reason=str(error))
-    report = build_report([gathered], only=options.only, skip=(*options.skip, *_BETWEEN_HOSTS), finished_at=time.time())
+    report = build_report([gathered], only=options.only, skip=(*options.skip, *BETWEEN_HOSTS), finished_at=time.time())
     return LocalCheck(report=report, seconds=time.monotonic() - begun, caller=options.caller)
 
 

@@ -144,13 +144,20 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         basis=machine.basis,
         kernels_known=options.kernels is not None,
         loss_known=options.loss is not None,
-        power_watts=_power(options.power_limit),
+        power_watts=_power(options.power_limit, machine.gpu),
     )
 
 
-def _power(watts: float | None) -> float | None:
-    if watts is not None and not 1 <= watts <= _MOST_WATTS:
+def _power(watts: float | None, gpu: "Gpu | None") -> float | None:
+    from raybench.performance_model.work import FULL_WATTS
+
+    if watts is None:
+        return None
+    if not 1 <= watts <= _MOST_WATTS:
         raise UsageError(f"--power-limit is {watts:g}; give the watts of one GPU, such as 500, up to {_MOST_WATTS}")
+    if gpu is None or gpu.name not in FULL_WATTS:
+        known = ", ".join(FULL_WATTS)
+        raise UsageError(f"what --power-limit costs is known of {known} only; leave it out, or give --efficiency")
     return watts
 
 

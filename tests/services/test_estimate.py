@@ -19,6 +19,14 @@ def test_an_estimate_that_cannot_be_is_refused() -> None:
             estimate(wrong)
 
 
+def test_a_power_limit_costs_speed_where_that_is_known_and_is_refused_elsewhere() -> None:
+    full, held = (estimate(EstimateOptions(gpu="h100", power_limit=watts)).report for watts in (None, 500))
+    assert (held.mfu or (1, 1))[1] < (full.mfu or (0, 0))[1]
+    for wrong in (EstimateOptions(gpu="a100", power_limit=300), EstimateOptions(gpu="h100", power_limit=0)):
+        with pytest.raises(UsageError, match="--power-limit"):
+            estimate(wrong)
+
+
 def test_the_command_has_the_defaults_of_the_call() -> None:
     """An option that is given to one of them only would mean two things."""
     given = command.make_context("estimate", []).params

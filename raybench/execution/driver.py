@@ -34,6 +34,7 @@ from raybench.processes.process_title import set_title
 OUTPUT = "driver.log"
 _TITLE = "raybench driver"
 _END_SECONDS = 5.0
+_EMPTY_LOOKS = 2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -80,20 +81,29 @@ class Driver:
         return self.status is not None
 
     def _end_left(self, deadline: float) -> None:
-        """Ray's daemons end with the driver, and their workers some time after; one that is stopped never does."""
-        while (left := self._left()) and time.monotonic() < deadline:
+        """Ray's daemons end with the driver, and their workers some time after; one that is stopped never does.
+
+        Over only where two looks one after the other see nothing: what changes its parent during a look is in none.
+        """
+        empty = 0
+        while empty < _EMPTY_LOOKS and time.monotonic() < deadline:
+            left = self._left()
+            empty = 0 if left else empty + 1
             for process in left:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
-            time.sleep(0.01)
+            if left:
+                time.sleep(0.01)
 
     def _left(self) -> list[psutil.Process]:
-        left = []
-        for child in psutil.Process().children():
-            with contextlib.suppress(psutil.Error):
-                if child.pid != self.spared and child not in self.others:
-                    left += [one for one in (child, *child.children(recursive=True)) if _runs(one)]
-        return left
+        """By one look at the table of processes: of two, a daemon that ends in between would hide its workers."""
+        below: dict[int | None, list[psutil.Process]] = {}
+        for process in psutil.process_iter(["ppid"]):
+            below.setdefault(process.info["ppid"], []).append(process)
+        own = [one for one in below.get(os.getpid(), ()) if one.pid != self.spared and one not in self.others]
+        for process in own:  # which grows
+            own += below.get(process.pid, ())
+        return [one for one in own if _runs(one)]
 
 
 def _runs(process: psutil.Process) -> bool:

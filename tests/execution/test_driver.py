@@ -59,6 +59,45 @@ def test_what_was_below_the_command_before_the_run_is_not_ended(tmp_path: Path) 
     assert own == "False" or not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
+# Its daemon ends while the command looks for what is left, as one that is killed does on a busy machine.
+WORKER_OF_A_DYING_DAEMON = """
+import subprocess, sys, time
+from multiprocessing import Pipe
+from pathlib import Path
+import psutil
+from raybench.execution import driver
+
+driver.ctypes.CDLL(None).prctl(36, 1)
+code = "import subprocess, time; print(subprocess.Popen(['sleep', '61'], stdout=-3, stderr=-3).pid, flush=True); time.sleep(60)"
+daemon = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+worker = psutil.Process(int(daemon.stdout.readline()))
+ended = driver.Driver(pid=0, connection=Pipe()[0], workplace=Path(), spared=None, status=0)
+
+def once(real):
+    def look(*words, **options):
+        found = list(real(*words, **options))
+        if daemon.returncode is None:
+            daemon.kill()
+            daemon.returncode = -9  # not collected: a zombie, as of a daemon of Ray
+            while worker.ppid() == daemon.pid:
+                time.sleep(0.001)
+        return found
+    return look
+
+psutil.process_iter, psutil.Process.children = once(psutil.process_iter), once(psutil.Process.children)
+ended.end()
+print(worker.is_running() and worker.status() != "zombie")
+worker.kill()
+"""
+
+
+def test_a_worker_whose_daemon_ends_while_what_is_left_is_looked_for_is_ended() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WORKER_OF_A_DYING_DAEMON], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["False"]
+
+
 @pytest.mark.parametrize("ignored", [True, False])
 def test_how_children_end_is_known_where_sigchld_was_ignored_before(ignored: bool) -> None:
     code = """

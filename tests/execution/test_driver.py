@@ -68,8 +68,8 @@ import psutil
 from raybench.execution import driver
 
 driver.ctypes.CDLL(None).prctl(36, 1)
-code = "import subprocess, time; print(subprocess.Popen(['sleep', '61'], stdout=-3, stderr=-3).pid, flush=True); time.sleep(60)"
-daemon = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+code = "sleep 61 >/dev/null 2>&1 & echo $!; wait"
+daemon = subprocess.Popen(["sh", "-c", code], stdout=subprocess.PIPE, text=True)
 worker = psutil.Process(int(daemon.stdout.readline()))
 ended = driver.Driver(pid=0, connection=Pipe()[0], workplace=Path(), spared=None, status=0)
 

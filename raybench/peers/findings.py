@@ -43,7 +43,9 @@ def _speeds(result: RunResult) -> tuple[list[Finding], list[Check]]:
     judgement = judge_speed(seconds, emulated=result.cluster.emulated)
     found = [_slow_rank(one, result.cluster) for one in judgement.slow]
     undecided = judgement.undecided and not result.cluster.emulated  # there the scheduler alone can do that
-    return found, [replace(_check("ranks", found, judgement.not_judged), undecided=undecided)]
+    hosts = () if judgement.open_rank is None else (result.cluster.node_of_rank(judgement.open_rank).name,)
+    check = _check("ranks", found, judgement.not_judged)
+    return found, [_left_open(check, hosts, SLOW_RANK.id) if undecided else check]
 
 
 def _matrices(result: RunResult, explained: set[int]) -> tuple[list[Finding], list[Check]]:
@@ -62,9 +64,8 @@ def _matrices(result: RunResult, explained: set[int]) -> tuple[list[Finding], li
         found += [part for part in parts if explained.isdisjoint(part.ranks)]
         patterns = [_slow_pairs(one, benchmark, size, cluster) for one in judgement.patterns]
         found += patterns
-        checks.append(
-            replace(_check("pairs", [*parts, *patterns], judgement.not_judged), undecided=judgement.undecided)
-        )
+        check = _check("pairs", [*parts, *patterns], judgement.not_judged)
+        checks.append(_left_open(check, judgement.open_nodes, SLOW_NODE.id) if judgement.undecided else check)
     return found, checks
 
 
@@ -85,6 +86,11 @@ def _check(name: str, found: Sequence[Finding], not_judged: str | None) -> Check
     if not_judged:
         return Check(name=name, outcome="not judged", text=f"{name} not compared ({not_judged})")
     return Check(name=name, outcome="passed", text=f"{name} alike")
+
+
+def _left_open(check: Check, hosts: tuple[str, ...], rule: str) -> Check:
+    """``rule``: of the finding that one of these nodes would have."""
+    return replace(check, undecided=True, hosts=hosts, rule=rule)
 
 
 def is_crowded(cluster: ClusterInfo) -> bool:

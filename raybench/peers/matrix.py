@@ -56,13 +56,15 @@ class SlowPart:
 class MatrixJudgement:
     """What stands out, and why nothing could be determined where that is so.
 
-    ``undecided``: some pairs between nodes are slow all the same, and nobody can say because of whom.
+    ``undecided``: some pairs between nodes are slow all the same, and nobody can say because of whom. ``open_nodes``:
+    the nodes of these pairs, those of most of them first.
     """
 
     slow: tuple[SlowPart, ...] = ()
     patterns: tuple[SlowPairs, ...] = ()  # slow pairs that no part explains
     not_judged: str | None = None
     undecided: bool = False
+    open_nodes: tuple[str, ...] = ()
 
 
 class Matrix:
@@ -195,8 +197,11 @@ def judge_matrix(
         return MatrixJudgement(slow=tuple(search.found), not_judged=None if search.found else blind)
     if search.found or patterns:
         return MatrixJudgement(slow=tuple(search.found), patterns=patterns)
-    if search.has_slow_pairs():
-        return MatrixJudgement(not_judged=_UNDECIDED, undecided=True)
+    slow = search.slow_pairs()
+    if slow:
+        ends = Counter(matrix.node_of[rank] for pair in sorted(slow) for rank in pair)
+        nodes = tuple(node for node, _ in ends.most_common())
+        return MatrixJudgement(not_judged=_UNDECIDED, undecided=True, open_nodes=nodes)
     return MatrixJudgement(not_judged=search.blind)
 
 
@@ -295,8 +300,8 @@ class _Search:
             for between in (True, False)
         }
 
-    def has_slow_pairs(self) -> bool:
-        """Whether pairs of nodes are slow all the time, beside pairs on a rail or off it as they are.
+    def slow_pairs(self) -> set[Pair]:
+        """Pairs of nodes that are slow all the time, beside pairs on a rail or off it as they are.
 
         In both directions; or in one, of several pairs from one rank or to it; or in one by far. Pairs and directions
         are measured at different times, so that trouble for a while shows in one of them.
@@ -304,9 +309,9 @@ class _Search:
         kinds: dict[bool, list[Pair]] = {}
         for pair in self._usable(between=True):
             kinds.setdefault(self._matrix.is_on_rail(pair), []).append(pair)
-        return any(self._has_slow(pairs) for pairs in kinds.values())
+        return {slow for pairs in kinds.values() for slow in self._slow_of(pairs)}
 
-    def _has_slow(self, pairs: Sequence[Pair]) -> bool:
+    def _slow_of(self, pairs: Sequence[Pair]) -> set[Pair]:
         typical = median([self._matrix.speed([pair]) for pair in pairs])
         fastest = {pair: max(self._matrix.blocks[pair]) for pair in pairs}
         slow = {pair for pair, block in fastest.items() if block < NOT_JUDGED * typical}
@@ -314,7 +319,8 @@ class _Search:
         by_far = (
             fastest[pair] < _BY_FAR * typical and len(self._matrix.blocks[pair]) >= _LEAST_BLOCKS for pair in slow
         )
-        return any(pair[::-1] in slow for pair in slow) or any(count > 1 for count in ends.values()) or any(by_far)
+        lasts = any(pair[::-1] in slow for pair in slow) or any(count > 1 for count in ends.values()) or any(by_far)
+        return slow if lasts else set()
 
     def look_at_ways(self) -> None:
         """Single paths between ranks that are both good with others; many of them are how the machine is built."""

@@ -35,12 +35,13 @@ class SlowRank:
 class SpeedJudgement:
     """The slow ranks, slowest first; why nothing could be determined where that is so.
 
-    ``undecided``: one took far longer all the same, all the time, and nobody can say by how much.
+    ``undecided``: one, the ``open_rank``, took far longer all the same, all the time, and nobody can say by how much.
     """
 
     slow: tuple[SlowRank, ...] = ()
     not_judged: str | None = None
     undecided: bool = False
+    open_rank: int | None = None
 
 
 def slow_rank_text(one: SlowRank, node: str) -> str:
@@ -88,7 +89,8 @@ def _blind(rank: int, share: Share, means: Mapping[int, Sequence[float]]) -> Spe
     last = sum(max(column) == own for own, column in zip(means[rank], zip(*means.values(), strict=True), strict=True))
     if share.value >= NOT_JUDGED or len(means) < _LEAST_RANKS or last < _MOSTLY * _GROUPS:
         return SpeedJudgement(not_judged=text)
-    return SpeedJudgement(not_judged=f"{text}: rank {rank} reached {share.value:.2f} of the others'", undecided=True)
+    text += f": rank {rank} reached {share.value:.2f} of the others'"
+    return SpeedJudgement(not_judged=text, undecided=True, open_rank=rank)
 
 
 def _slowest(means: Mapping[int, Sequence[float]]) -> tuple[Share, float, int]:

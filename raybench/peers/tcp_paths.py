@@ -13,7 +13,8 @@ gather, its link is shared by design.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Literal
@@ -118,12 +119,14 @@ class SlowPaths:
 class PathJudgement:
     """What is slow, and why nothing could be told where that is so. ``undecided``: some are, and nobody is named.
 
-    ``spread``: what the slowest path carries at most, of what the fastest carries at least.
+    ``open_nodes``: those that stand out then, the slowest first. ``spread``: what the slowest path carries at most, of
+    what the fastest carries at least.
     """
 
     slow: tuple[SlowPaths, ...] = ()
     why: str = ""
     undecided: bool = False
+    open_nodes: tuple[str, ...] = ()
     spread: float = 1.0
 
 
@@ -192,15 +195,25 @@ def _explained(slow: Sequence[CarriedPath], healthy: Sequence[CarriedPath], node
         left = [one for one in left if not any(one.ends[place] in named for place in places)]
     if len(found) > max(1, len(nodes) // _MOST_NAMED):
         why = f"{len(found)} of {len(nodes)} nodes differ from the rest: none is named"
-        return PathJudgement(why=why, undecided=True, spread=_spread(slow, healthy))
+        return _undecided({node for one in found for node in one.nodes}, why, slow, healthy)
     pairs: dict[frozenset[str], list[CarriedPath]] = {}
     for one in left:
         pairs.setdefault(frozenset(one.ends), []).append(one)
     if len(pairs) > max(1, len(nodes) // _NODES_FOR_PATHS):
         why = f"{len(pairs)} pairs of nodes are slow, and no node explains them"
-        return PathJudgement(slow=tuple(found), why=why, undecided=True, spread=_spread(slow, healthy))
+        judgement = _undecided({node for ends in pairs for node in ends}, why, slow, healthy)
+        return replace(judgement, slow=tuple(found))
     paths = (_described(own[0].ends, own, healthy, "") for own in pairs.values())
     return PathJudgement(slow=(*found, *paths))
+
+
+def _undecided(
+    nodes: AbstractSet[str], why: str, slow: Sequence[CarriedPath], healthy: Sequence[CarriedPath]
+) -> PathJudgement:
+    """Nobody is named. Of the nodes those with most of the slow paths come first, and of as many the slowest."""
+    rates = {node: [one.most for one in slow if node in one.ends] for node in nodes}
+    order = sorted(nodes, key=lambda node: (-len(rates[node]), max(rates[node]), node))
+    return PathJudgement(why=why, undecided=True, open_nodes=tuple(order), spread=_spread(slow, healthy))
 
 
 def _spread(slow: Sequence[CarriedPath], healthy: Sequence[CarriedPath]) -> float:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from raybench.documents.run.result import RunResult
 from raybench.peers.findings import with_peers
+from raybench.peers.isolation.suspect import suspects_of
 from raybench.peers.own_speed import judge_speed
 from tests.peers.sample import matrix, own_times
 from tests.reports.sample import cluster, pairs, point, run_result, sweep
@@ -124,6 +125,8 @@ def test_a_slow_path_that_noise_hides_leaves_the_verdict_unknown() -> None:
         again = RunResult.of_json(judged.to_json(), "here")
         assert again.conclusion == judged.conclusion
         assert again.checks[-1].undecided == (verdict == ("unknown", 3))
+        open_nodes = ["node-0", "node-1"] if verdict == ("unknown", 3) else []
+        assert [one.node for one in suspects_of(again)] == open_nodes  # for --isolate
     emulated = with_peers(run_result(pairs(points=slow), cluster=cluster(4, 2, emulated=True)))
     assert emulated.conclusion.verdict == "ok"
 
@@ -152,6 +155,7 @@ def test_a_rank_that_is_far_slower_among_restless_ones_leaves_the_verdict_unknow
     assert judged.conclusion.verdict == "ok"  # of emulated nodes, whose ranks share processors
     judged = with_peers(run_of(restless(3.0, seed=4), emulated=False))
     assert (judged.conclusion.verdict, judged.exit_code) == ("unknown", 3)
+    assert [(one.node, one.rules) for one in suspects_of(judged)] == [("node-2", ("slow-rank",))]
     again = RunResult.of_json(judged.to_json(), "here")
     assert again.conclusion == judged.conclusion
 

@@ -170,3 +170,4 @@ def test_a_recorded_ring_beside_a_shaped_node_leaves_it_open_with_a_wide_spread(
     answer = judge_paths([CarriedPath(ends=ends, parts=parts) for ends, parts in recorded.items()], names(4))
     assert (answer.slow, answer.undecided) == ((), True)
     assert 0.01 < answer.spread < 0.03
+    assert answer.open_nodes == ("node2", "node3")  # who is measured again with --isolate

@@ -37,12 +37,14 @@ class Suspicion(FieldwisePart, frozen=True, kw_only=True):
 
     ``figure`` and ``partners_figure``: measured again; ``first_figure`` and ``first_others_figure``: those of the run.
     All in ``unit``, None where they are not known. ``limit``: the share of the others' figure below which it is slow.
+    ``is_open``: no finding of the run accuses it; it is one of several that may be at fault.
     """
 
     name: str
     nodes: tuple[str, ...]
     ranks: tuple[Count, ...] = ()
     rules: tuple[str, ...]
+    is_open: bool = False
     outcome: Outcome
     reason: str
     unit: str = ""

@@ -23,17 +23,21 @@ INTERRUPTED = "interrupted"  # the rule of the finding that a run was stopped by
 class Check(Part, frozen=True, kw_only=True):
     """One thing that a run is judged by: ``data``, ``bandwidth``, ``pairs``, ``ranks``. ``text`` says so in words.
 
-    ``undecided``: something is wrong with it, and it could not be judged what: the verdict is unknown.
+    ``undecided``: something is wrong with it, and it could not be judged what: the verdict is unknown. ``hosts``: the
+    nodes that may be at fault then, the likeliest first, and ``rule``: by which finding one of them would be accused.
     """
 
     name: str = field(name="check")
     outcome: Literal["passed", "failed", "not judged"]
     text: str
     undecided: bool = False
+    hosts: tuple[str, ...] = ()
+    rule: str = ""
 
     def to_json(self) -> Json:
         """As in the schema."""
-        undecided = {"undecided": True} if self.undecided else {}
+        undecided: Json = {"undecided": True} if self.undecided else {}
+        undecided |= {"hosts": list(self.hosts), "rule": self.rule} if self.hosts else {}
         return self.with_unknown({"check": self.name, "outcome": self.outcome, "text": self.text, **undecided})
 
 

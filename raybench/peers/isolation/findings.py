@@ -32,6 +32,7 @@ def suspicion_of(
         nodes=suspect.nodes,
         ranks=suspect.ranks,
         rules=suspect.rules,
+        is_open=suspect.is_open,
         outcome=answer.outcome,
         reason=answer.reason,
         unit=_UNITS[aspect],
@@ -72,12 +73,16 @@ def _finding(one: Suspicion) -> Finding:
     return rule.finding(
         confidence="likely" if one.outcome in ("confirmed", "path") else "possible",
         summary=f"{one.name}, measured again: {_WORDS[one.outcome]}: {one.reason}{figures}",
-        explanation=f"Accused by {', '.join(one.rules)}. {len(one.groups)} measurements with healthy partners, "
+        explanation=f"{_suspected(one)} {', '.join(one.rules)}. {len(one.groups)} measurements with healthy partners, "
         f"{one.seconds:.0f} s.",
         ranks=one.ranks,
         hosts=one.nodes,
         recommendations=rule.advise(),
     )
+
+
+def _suspected(one: Suspicion) -> str:
+    return "One of several that may be meant by" if one.is_open else "Accused by"
 
 
 _WORDS: Mapping[Outcome, str] = {

@@ -31,9 +31,12 @@ class Partners:
 def partners_of(suspect: Suspect, nodes: Sequence[str], suspects: Sequence[Suspect]) -> Partners:
     """Of the nodes of the run in their order: its neighbours first, which share most with it, then from all over.
 
-    Nobody who is accused is a partner. The far end of a path is one.
+    Nobody who is accused is a partner, and nobody who only stands out while enough others are left: one of these is at
+    fault, which measuring shows. The far end of a path is one.
     """
     accused = {name for one in suspects for name in one.nodes}
+    if len(nodes) - len(accused) < LEAST_PARTNERS:
+        accused = {name for one in suspects if one == suspect or not one.is_open for name in one.nodes}
     place = nodes.index(suspect.node)
     healthy = sorted((one for one in nodes if one not in accused), key=lambda one: abs(nodes.index(one) - place))
     if suspect.other is not None:

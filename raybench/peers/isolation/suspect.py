@@ -22,6 +22,7 @@ ACCUSING: Mapping[str, tuple[Aspect, ...]] = {
     **dict.fromkeys(("port-errors-while-measured", "port-errors", "link-down", "nic-fault"), ("bandwidth",)),
 }
 _OF_PATHS = ("slow-way", "slow-pairs")
+MOST_OPEN = 3  # of the nodes that stand out where no finding names one: each takes two measurements or more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Suspect:
 
     ``other``: the far end of a path. ``places``: those of its ranks in the node that are accused, none where it is
     the whole node. ``limit``: the share of its peers' figure below which it counts as slow, that of the finding.
-    ``broke``: the run ended because of it.
+    ``broke``: the run ended because of it. ``is_open``: no finding accuses it; it stands out, as others do.
     """
 
     node: str
@@ -41,6 +42,7 @@ class Suspect:
     rules: tuple[str, ...]
     limit: float = LARGE
     broke: bool = False
+    is_open: bool = False
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -58,7 +60,10 @@ class Suspect:
 
 
 def suspects_of(result: RunResult) -> tuple[Suspect, ...]:
-    """Whom the findings accuse, each node once, in the order of the findings; a path only where its ends are not."""
+    """Whom the findings accuse, each node once, in the order of the findings; a path only where its ends are not.
+
+    Then those that stand out where it is not known who is at fault.
+    """
     found: dict[tuple[str, ...], Suspect] = {}
     findings = (*result.findings, *result.log_findings)
     for finding in sorted(findings, key=_is_of_path):
@@ -68,7 +73,20 @@ def suspects_of(result: RunResult) -> tuple[Suspect, ...]:
                 found[suspect.nodes] = _together(before, suspect)
             elif suspect.other is None or not any((node,) in found for node in suspect.nodes):
                 found[suspect.nodes] = suspect
-    return tuple(found.values())
+    accused = {node for nodes in found for node in nodes}
+    return (*found.values(), *(one for one in _open(result) if one.node not in accused))
+
+
+def _open(result: RunResult) -> list[Suspect]:
+    """The likeliest of each check that leaves open which of several nodes it is."""
+    names = {node.name for node in result.cluster.nodes}
+    found: dict[str, Suspect] = {}
+    for check in result.checks:
+        hosts = [host for host in check.hosts if host in names] if check.undecided and check.rule in ACCUSING else []
+        for host in hosts[:MOST_OPEN]:
+            one = Suspect(node=host, aspects=ACCUSING[check.rule], rules=(check.rule,), is_open=True)
+            found[host] = replace(_together(found[host], one), is_open=True) if host in found else one
+    return list(found.values())
 
 
 def lost_nodes(result: RunResult) -> tuple[str, ...]:

@@ -107,6 +107,7 @@ def _isolation(
             continue
         try:
             found.append(isolator.isolate(suspect, began + MOST_SECONDS))
+            isolator = isolator.knowing(found[-1])
         except KeyboardInterrupt:
             stopped = _BY_USER
         if stopped or interrupt.received:
@@ -143,6 +144,12 @@ class _Isolator:
             if group is None or why is not None:
                 return suspicion_of(suspect, answer, first, done)
             done.append((group, self._reading(suspect, group)))
+
+    def knowing(self, told: Suspicion) -> "_Isolator":
+        """One that takes nobody for a partner who has been proven to be at fault."""
+        proven = told.nodes if told.outcome == "confirmed" else ()
+        suspects = (replace(one, is_open=one.is_open and one.nodes != proven) for one in self.suspects)
+        return replace(self, suspects=tuple(suspects))
 
     def _why_not(self, deadline: float) -> str | None:
         """Why nothing more is measured; None where something can be."""

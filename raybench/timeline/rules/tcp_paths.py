@@ -10,6 +10,7 @@ from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import SampledNode
 from raybench.documents.run.verdict import Check
 from raybench.finding_rules.samples import SLOW_TCP_PATHS
+from raybench.peers.isolation.suspect import MOST_OPEN
 from raybench.peers.tcp_paths import (
     LEAST_SECONDS,
     SLOW_PROCESSES,
@@ -61,12 +62,12 @@ def judge(timeline: Timeline) -> Answer:
     names = [node.name for node in cluster.nodes]
     found: dict[tuple[str, ...], tuple[SlowPaths, Sequence[Span]]] = {}
     whys: list[str] = []
-    undecided: list[str] = []
+    undecided: list[PathJudgement] = []
     for spans in _benchmarks(timeline):
         judgement = _judged(spans, paths, names)
         whys += [judgement.why] if judgement.why else []
         if judgement.undecided and (judgement.spread < CROWDED_SPREAD or not _is_crowded(timeline, spans)):
-            undecided.append(judgement.why)
+            undecided.append(judgement)
         for one in judgement.slow:
             before = found.get(one.nodes)
             if before is None or one.share < before[0].share:
@@ -82,10 +83,15 @@ def judge(timeline: Timeline) -> Answer:
     )
 
 
-def _open(undecided: Sequence[str]) -> tuple[Check, ...]:
+def _open(undecided: Sequence[PathJudgement]) -> tuple[Check, ...]:
     """That some paths are slow, and it is not known because of whom."""
-    text = f"TCP carries far less on some paths than on others: {'; '.join(dict.fromkeys(undecided))}"
-    return (Check(name=CHECK, outcome="not judged", text=text, undecided=True),) if undecided else ()
+    if not undecided:
+        return ()
+    whys = dict.fromkeys(one.why for one in undecided)
+    hosts = tuple(dict.fromkeys(node for one in undecided for node in one.open_nodes))
+    text = f"TCP carries far less on some paths than on others: {'; '.join(whys)}"
+    text += f" (--isolate measures {', '.join(hosts[:MOST_OPEN])} again)" if hosts else ""
+    return (Check(name=CHECK, outcome="not judged", text=text, undecided=True, hosts=hosts, rule=SLOW_TCP_PATHS.id),)
 
 
 def _is_crowded(timeline: Timeline, spans: Sequence[Span]) -> bool:

@@ -50,6 +50,22 @@ def test_where_the_accused_are_healthy_and_the_others_bad_nobody_is_confirmed() 
         assert answer.outcome != "confirmed"
 
 
+@pytest.mark.parametrize(("count", "standing_out"), [(4, 2), (4, 3), (10, 3)])
+@pytest.mark.parametrize("at_fault", [None, 0, 1])
+def test_of_nodes_that_stand_out_only_the_one_at_fault_is_confirmed(
+    count: int, standing_out: int, at_fault: int | None
+) -> None:
+    """As where a healthy path is acknowledged late beside a slow node: no finding names one of them."""
+    names = FakeCluster(count=count).nodes[1 : 1 + standing_out]
+    bad = {} if at_fault is None else {names[at_fault]: 0.02}
+    suspects = [node(name, is_open=True) for name in names]
+    for suspect in suspects:
+        outcome = FakeCluster(count=count, bad=bad).isolate(suspect, suspects).outcome
+        assert (outcome == "confirmed") == (suspect.node in bad)
+        assert outcome != "path"
+        assert outcome == "not confirmed" or suspect.node in bad or standing_out > count - 2
+
+
 @pytest.mark.parametrize(("count", "accused"), [(2, 1), (3, 2), (4, 3)])
 def test_without_two_healthy_partners_nothing_is_measured_and_that_is_said(count: int, accused: int) -> None:
     cluster = FakeCluster(count=count, bad={"node01": 0.1})

@@ -3,10 +3,13 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec import convert
+from msgspec.structs import replace
 
 from diagnostics.findings import Finding, Severity
 from raybench.documents.run.cluster import ClusterInfo, NodeInfo
 from raybench.documents.run.result import RunResult
+from raybench.documents.run.verdict import Check
 from raybench.finding_rules.registry import all_rules
 from raybench.peers.findings import with_peers
 from raybench.peers.isolation.reading import reading_of
@@ -66,6 +69,28 @@ def test_a_node_that_its_own_matrix_accuses_is_a_suspect_and_a_clean_run_has_non
 def test_what_says_nothing_of_a_node_accuses_nobody() -> None:
     others = (finding("tcp-fallback", "node1"), finding("slow-node", "elsewhere"), finding("slow-node"))
     assert suspects_of(run(3, 1, *others, finding("slow-node", "node2", severity="info"))) == ()
+
+
+def left_open(*hosts: str, rule: str = "slow-tcp-paths", undecided: bool = True) -> Check:
+    return Check(name="tcp paths", outcome="not judged", text="", undecided=undecided, hosts=hosts, rule=rule)
+
+
+def test_who_may_be_meant_by_an_open_check_is_a_suspect_after_those_that_are_accused() -> None:
+    result = run(5, 1, finding("slow-node", "node2"))
+    opened = replace(result, checks=(left_open("node4", "node2", "node3", "node1"),))
+    told = [(one.node, one.is_open, one.aspects, one.rules) for one in suspects_of(opened)]
+    assert told == [
+        ("node2", False, ("bandwidth",), ("slow-node",)),
+        ("node4", True, ("bandwidth",), ("slow-tcp-paths",)),
+        ("node3", True, ("bandwidth",), ("slow-tcp-paths",)),
+    ]
+    (check,) = opened.checks
+    assert convert(check.to_json(), Check) == check
+
+
+def test_a_check_that_is_closed_or_names_no_node_of_the_run_makes_no_suspect() -> None:
+    checks = (left_open("node1", undecided=False), left_open("elsewhere"), left_open("node1", rule="tcp-fallback"))
+    assert suspects_of(replace(run(4, 1), checks=checks)) == ()
 
 
 def test_findings_on_one_node_are_one_suspect_and_a_path_to_it_is_none() -> None:

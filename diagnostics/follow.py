@@ -9,7 +9,7 @@ from pathlib import Path
 from diagnostics.engine import Reading, diagnose_jobs
 from diagnostics.errors import UnreadableInputError
 from diagnostics.findings import Diagnosis, Finding
-from diagnostics.inputs.files import Input, Inputs, find_inputs, input_size, open_input
+from diagnostics.inputs.files import Input, Inputs, find_inputs, input_identity, input_size, open_input
 from diagnostics.inputs.flight_recorder import is_dump
 from diagnostics.inputs.jobs import Job, sort_parts
 from diagnostics.inputs.launches import MAX_HEAD_BYTES, survey_head
@@ -21,10 +21,11 @@ PATIENCE_ROUNDS = 60  # without a new line, after which a start that is not comp
 
 
 class Tail:
-    """One growing file. A file that shrinks was replaced, and is read from its start."""
+    """One growing file. One that shrinks, or has become another of its name, is read from its start."""
 
     def __init__(self, file: Input) -> None:
         self.file = file
+        self._identity: tuple[int, int] | None = None
         self._start()
 
     def _start(self) -> None:
@@ -34,8 +35,10 @@ class Tail:
     def read(self) -> Iterator[Batch]:
         """What was added since the last call, complete lines only."""
         try:
-            if input_size(self.file) < self._offset:
+            identity, before = input_identity(self.file), self._identity
+            if input_size(self.file) < self._offset or before not in (None, identity):
                 self._start()
+            self._identity = identity
             stream = open_input(self.file, self._offset)
         except OSError:
             return  # removed or unreadable for the moment; it may come back

@@ -152,6 +152,7 @@ _ROWS: list[Series] = [
     *_counters("disk", "bytes", read_bytes="read", written_bytes="written"),
     *_counters("disk", "seconds", busy_seconds="busy"),
     *_levels("filesystem", "bytes", free_bytes="free", total_bytes="size"),
+    *_levels("filesystem", "count", free_files="files that can be made", total_files="files at most"),
     *_levels("process", "bytes", resident_bytes="resident memory"),
     *_counters("process", "seconds", cpu_seconds="processor time"),
     *_counters(

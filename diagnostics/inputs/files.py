@@ -208,7 +208,17 @@ def open_input(one: Input, offset: int = 0) -> IO[bytes]:
 
 def input_size(one: Input) -> int:
     """The size of a file in bytes. Raises OSError."""
-    return os.stat(one.name, follow_symlinks=one.folder is None).st_size  # noqa: PTH116 - the path is a name already
+    return _status(one).st_size
+
+
+def input_identity(one: Input) -> tuple[int, int]:
+    """Which file has the name now: device and inode. Raises OSError."""
+    status = _status(one)
+    return status.st_dev, status.st_ino
+
+
+def _status(one: Input) -> os.stat_result:
+    return os.stat(one.name, follow_symlinks=one.folder is None)  # noqa: PTH116 - the path is a name already
 
 
 class _AsItWas:

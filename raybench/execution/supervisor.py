@@ -36,6 +36,7 @@ from raybench.execution.incidents.explanation import DriverEnd, explain
 from raybench.execution.incidents.lookout import Lookout
 from raybench.execution.incidents.process_watch import ProcessWatch
 from raybench.execution.live.state import LiveState
+from raybench.execution.live.told_warnings import ToldWarnings
 from raybench.execution.live.warning import LiveWarning
 from raybench.execution.node_actors.farewell import say_farewell
 from raybench.execution.phases import LEAVING, MEASURING
@@ -92,6 +93,7 @@ class Supervisor:
     guard: RunGuard
     _lookout: Lookout = field(init=False)
     _state: LiveState = field(default_factory=LiveState)
+    _told: ToldWarnings = field(default_factory=ToldWarnings)
     _waiting: queue.SimpleQueue[Message | None] = field(default_factory=queue.SimpleQueue)
     _asked: float | None = None
     _outliving: Outliving | None = None
@@ -200,7 +202,8 @@ class Supervisor:
         for warning in told:
             self.account.hear_warning(warning)
             self._state.warned(warning)
-            self.display.note(warning.line)
+            if line := self._told.line(warning):
+                self.display.note(line)
             self.journal.warn(msgspec.json.encode(warning))
 
     def _know_outliving(self, message: Outliving) -> None:

@@ -1,8 +1,10 @@
 """A file system runs full.
 
-Symptom: less than 5 % and less than 1 GiB of a file system that the agent was given is free; critical below 16 MiB.
+Symptom: less than 5 % and less than 1 GiB of a file system that the agent was given is free; critical below 16 MiB. Or
+less than 1 % and less than 10,000 of its inodes are; critical below 100.
 
-Why: logs, checkpoints or core dumps. What is written next fails, and a rank that writes a checkpoint with it.
+Why: logs, checkpoints or core dumps; of inodes, data sets and caches of many small files. What is written next fails
+("No space left on device"), and a rank that writes a checkpoint with it.
 
 Not when: a large file system is nearly full and has gigabytes left, or a small one has most of it free.
 
@@ -18,6 +20,9 @@ from diagnostics.agent.window import Window
 LIMIT_SHARE = 0.05
 LIMIT_BYTES = 1 << 30
 FULL_BYTES = 16 << 20
+LIMIT_FILES_SHARE = 0.01
+LIMIT_FILES = 10_000
+FULL_FILES = 100
 
 
 def check(window: Window) -> Iterator[Observed]:
@@ -36,6 +41,25 @@ def check(window: Window) -> Iterator[Observed]:
             since_seconds=window.now,
             series=(name,),
         )
+    yield from _without_files(window)
+
+
+def _without_files(window: Window) -> Iterator[Observed]:
+    """Of a file system that has room, and no inode for another file."""
+    for folder, name in window.devices("filesystem", "free_files").items():
+        free, total = window.latest(name), window.latest(f"filesystem/{folder}/total_files")
+        if free is None or not total or free >= min(LIMIT_FILES_SHARE * total, LIMIT_FILES):
+            continue
+        full = free < FULL_FILES
+        yield RULE.observed(
+            window,
+            device=f"{folder} files{' full' if full else ''}",
+            severity="critical" if full else "warning",
+            summary=f"{unquote(folder)}: {free:,.0f} of {total:,.0f} files (inodes) can still be made",
+            explanation="Whoever makes a file then fails, whatever room is left: logs, results, checkpoints.",
+            since_seconds=window.now,
+            series=(name,),
+        )
 
 
 RULE = LiveRule(
@@ -47,6 +71,7 @@ RULE = LiveRule(
         "free-disk",
         "See what takes the space, and remove or move it.",
         "df -h",
+        "df -i",
         "du -xh --max-depth=2 <folder> | sort -h | tail",
     ),
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from diagnostics.agent.sources.base import DeviceEvent, Sample, SourceUnavailableError
 
-MAX_EVENTS = 20  # of one reading; a flood is cut, which the last one says
+MAX_EVENTS = 20  # of one reading; a flood is cut, which the last one says, but for the first of each kind of line
 _MAX_RECORDS = 1000
 _LONGEST_RECORD = 8192
 _MAX_TEXT_CHARACTERS = 400
@@ -15,6 +15,7 @@ _WANTED = re.compile(
     r"NVRM|nvidia-nvswitch|mlx5_core|bnxt_en|Out of memory: Kill|out of memory: Kill|EDAC|mce: |\[Hardware Error\]|"
     r"Memory failure|PCIe Bus Error|nfs: server|[Ll]ink (?:is )?[Dd]own"
 )
+_NUMBER = re.compile(r"(?:0x)?[0-9a-f]*[0-9][0-9a-f]*")
 _DEVICE = re.compile(r"(?:mlx5_core|bnxt_en) ([0-9a-f:.]{7,16})|Xid \(([^)]{1,64})\)")
 
 
@@ -37,7 +38,7 @@ class KernelLog:
     def read(self) -> Sample:
         """The lines since the last reading that matter."""
         wanted = [text for text in self._texts() if _WANTED.search(text)]
-        events = [DeviceEvent(device=_device(text), text=text[:_MAX_TEXT_CHARACTERS]) for text in wanted[:MAX_EVENTS]]
+        events = [DeviceEvent(device=_device(text), text=text[:_MAX_TEXT_CHARACTERS]) for text in _told(wanted)]
         if len(wanted) > MAX_EVENTS:
             events.append(DeviceEvent(device="", text=f"... and {len(wanted) - MAX_EVENTS} more lines of the kernel"))
         return Sample(events=tuple(events))
@@ -63,6 +64,18 @@ class KernelLog:
             lines = record.decode("utf-8", "replace").split("\n")
             texts += [line.partition(";")[2] for line in lines if line and not line.startswith(" ")]
         return texts
+
+
+def _told(texts: list[str]) -> list[str]:
+    """So many of them, in their order: what a flood of one line's kind leaves room for is told before it."""
+    if len(texts) <= MAX_EVENTS:
+        return texts
+    kinds: dict[str, int] = {}
+    for place, text in enumerate(texts):
+        kinds.setdefault(_NUMBER.sub("#", text[:_MAX_TEXT_CHARACTERS]), place)
+    first = list(kinds.values())
+    others = sorted(set(range(len(texts))).difference(first))
+    return [texts[place] for place in sorted((first + others)[:MAX_EVENTS])]
 
 
 def _device(text: str) -> str:

@@ -58,6 +58,11 @@ def test_lines_that_matter_are_told_with_their_device_and_no_others(kernel: Path
         flood = log.read().events
         assert len(flood) == MAX_EVENTS + 1
         assert flood[-1].text == "... and 30 more lines of the kernel"
+        for number in range(MAX_EVENTS + 30):
+            stream.write(f"4,0,1,-;EDAC MC0: 1 CE memory read error on row:{number:x} page:0x{number * 999:x}\n")
+        stream.write(XID)
+        stream.flush()
+        assert [one.device for one in log.read().events].count("PCI:0000:1b:00") == 1
     log.close()
 
 
@@ -129,15 +134,15 @@ def test_a_log_that_comes_later_is_read_and_its_finding_is_told_once(tmp_path: P
     assert logs.read().findings == ()
 
 
-@pytest.mark.parametrize("how", ["rotated", "truncated"])
+@pytest.mark.parametrize("how", ["rotated", "truncated", "rotated, and longer by now"])
 def test_a_log_that_is_rotated_or_cut_is_read_from_its_start(tmp_path: Path, how: str) -> None:
     path = tmp_path / "nccl.log"
     path.write_text("n1:100:100 [0] NCCL INFO cudaDriverVersion 12040\n" * 100)
     logs = NcclLogs([str(path)])
     assert logs.read().findings == ()
-    if how == "rotated":
+    if how != "truncated":
         path.rename(tmp_path / "nccl.log.1")
-    path.write_text(FALLBACK)
+    path.write_text(FALLBACK + "n1:100:100 [0] NCCL INFO cudaDriverVersion 12040\n" * (200 if "longer" in how else 0))
     assert "tcp-fallback" in {one.rule for one in logs.read().findings}
 
 

@@ -190,6 +190,16 @@ FAULTS: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[str, s
         "/out: 12 MiB of 0.4 GiB",
         1,
     ),
+    "inodes": (
+        {
+            "filesystem//out/free_files": lambda second: 24_500.0 - 1_500.0 * second,
+            "filesystem//out/total_files": 6_553_600.0,
+        },
+        {},
+        "disk-full",
+        "/out: 9,500 of 6,553,600 files (inodes) can still be made",
+        0,
+    ),
     "CPU hog": (
         {**BUSY, "other/99/processors_used": lambda second: None if second < 12 else 3.0},
         {10: [("others", "99", "stress-ng")]},
@@ -407,6 +417,10 @@ NEAR_MISSES: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[s
     ),
     "a kill before the first reading": ({"host/memory/oom_kills": 4.0}, {}),
     "a large disk with gigabytes left": ({"filesystem//d/free_bytes": 9e9, "filesystem//d/total_bytes": 1e13}, {}),
+    "a few files of few": (
+        {"filesystem//shm/free_files": 900.0, "filesystem//shm/total_files": 1_000.0},
+        {},
+    ),
     "a small disk that is empty": (
         {"filesystem//shm/free_bytes": 60.0 * MIB, "filesystem//shm/total_bytes": 64.0 * MIB},
         {},

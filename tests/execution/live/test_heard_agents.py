@@ -4,10 +4,13 @@ import json
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as changed
 
 from diagnostics.agent.messages import Reading, Source, Warned, encode
 from diagnostics.findings import Finding
 from raybench.execution.live.agents import HeardAgent
+from raybench.execution.live.told_warnings import MOST_SHOWN, ToldWarnings
+from raybench.execution.live.warning import LiveWarning
 
 FINDING = Finding(
     rule="port-errors",
@@ -151,3 +154,17 @@ def test_an_agent_that_is_understood_in_part_left_samples_out(broken: int, *, to
     assert (missing is not None) == told
     if missing is not None:
         assert missing.summary == "what the agent of gpu-1 said could be read in part only: 5 x no JSON"
+
+
+def test_of_a_thousand_warnings_of_one_rule_a_few_are_shown_and_others_as_ever() -> None:
+    told = ToldWarnings()
+    many = [warning("port-errors", f"node{number}: errors") for number in range(1000)]
+    shown = [line for one in many if (line := told.line(one))]
+    assert shown[:2] == ["WARNING: node0: errors", "WARNING: node1: errors"]
+    assert shown[MOST_SHOWN:] == [f"{MOST_SHOWN} warnings of port-errors were shown; all of them are in warnings.jsonl"]
+    assert told.line(warning("rank-stalled", "rank 3 stands still")) == "WARNING: rank 3 stands still"
+    assert told.line(changed(warning("rank-stalled", "rank 3 goes on"), over=True)) == "rank 3 goes on"
+
+
+def warning(rule: str, text: str) -> LiveWarning:
+    return LiveWarning(at_seconds=1.0, since_seconds=1.0, rule=rule, severity="warning", text=text)

@@ -20,7 +20,7 @@ from raybench.run_folder import RunFolder, new_run_id
 from raybench.services import run_files
 from raybench.services.isolation import conduct as service
 from raybench.services.one_run import FinishedRun, keep
-from tests.peers.isolation.test_suspect import finding, run
+from tests.peers.isolation.test_suspect import finding, left_open, run
 
 Share = Callable[[str, str], float]
 
@@ -53,10 +53,12 @@ class Played:
         self.interrupt = Interrupt()
         self.stop_at: int | None = None
         self.lost: tuple[str, ...] = ()
+        self.late = 0  # so many measurements are not over in time
+        self.is_open: tuple[str, ...] = ()  # who stands out where nobody is accused
 
     def result(self, names: tuple[str, ...]) -> RunResult:
         share = [self.bad.get(name, 1.0) for name in names]
-        told = [finding("slow-node", name) for name in names if name in self.bad]
+        told = [finding("slow-node", name) for name in names if name in self.bad and not self.is_open]
         told += [finding("node-lost", name) for name in names if name in self.lost]
         result = run(len(names), 1, *told, share=lambda pair: min(share[rank] for rank in pair), block_count=9)
         nodes = tuple(changed(node, name=name) for node, name in zip(result.cluster.nodes, names, strict=True))
@@ -69,7 +71,10 @@ class Played:
         self.runs.append(names)
         folder = RunFolder(str(self.path), new_run_id())
         folder.close()
-        return keep(amend(self.result(names)), {}, folder)
+        result = self.result(names)
+        if set(self.is_open) <= set(names):
+            result = changed(result, checks=(left_open(*self.is_open),) if self.is_open else ())
+        return keep(amend(result), {}, folder)
 
     def measured(self, config: RunConfig, *rest: Any) -> Any:
         rest[-1]()
@@ -80,6 +85,8 @@ class Played:
             if name in self.missing:
                 raise NodeMissingError(name, "is not in the cluster")
         result = changed(self.result(config.only_nodes), findings=())
+        if len(self.groups) <= self.late:
+            result = changed(result, status="partial")
 
         class Record:
             logs: dict[str, bytes] = {}  # noqa: RUF012 - of this one record
@@ -236,7 +243,38 @@ def test_a_measurement_is_short_and_of_the_same_messages(tmp_path: Path, monkeyp
     played.isolating(monkeypatch, isolate=True, env=("NCCL_ALGO=Ring",), repeats=5, timeout=300.0, p2p_size="64M")
     (one, _) = seen
     assert (one.suite, one.p2p_size, one.repeats, one.agent, one.timeout) == (
-        "p2p_matrix,all_reduce", str(2**22), 1, False, 60.0,
+        "p2p_matrix", str(2**22), 1, False, 60.0,
     )  # fmt: skip
     assert (one.env, one.backend, one.isolates) == (("NCCL_ALGO=Ring",), "nccl", False)
     assert replace(one, only_nodes=()).plan("nccl")
+
+
+@pytest.mark.parametrize("at_fault", ["node2", "node3"])
+def test_of_two_nodes_that_stand_out_the_one_at_fault_is_dropped(
+    at_fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played(tmp_path, {at_fault: 0.02})
+    played.is_open = ("node2", "node3")
+    finished = played.isolating(monkeypatch, continue_without=True)
+    assert finished.result.continued is not None
+    isolation = finished.result.continued.isolation
+    assert isolation is not None
+    assert {one.name: (one.outcome, one.is_open) for one in isolation.suspects} == {
+        name: ("confirmed" if name == at_fault else "not confirmed", True) for name in played.is_open
+    }
+    assert [one.node for one in finished.result.cluster.dropped] == [at_fault]
+
+
+def test_after_a_measurement_that_was_not_over_in_time_messages_are_smaller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played(tmp_path, {"node3": 0.001})
+    played.late = 1
+    seen: list[str] = []
+    measured = played.measured
+    monkeypatch.setattr(
+        played, "measured", lambda config, *rest: (seen.append(config.p2p_size), measured(config, *rest))[1]
+    )
+    finished = played.isolating(monkeypatch, isolate=True)
+    assert outcomes(finished.result) == [("node3", "confirmed")]
+    assert seen == [str(2**22), str(2**18), str(2**18)]

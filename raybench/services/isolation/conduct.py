@@ -19,6 +19,7 @@ from raybench.peers.isolation.steps import Group, next_group, partners_of
 from raybench.peers.isolation.suspect import Suspect, lost_nodes, message_bytes_of, suspects_of
 from raybench.run_folder import RunFolder, new_run_id
 from raybench.services.one_run import FinishedRun, keep_again, measured, run_once
+from raybench.units import parse_bytes
 
 if TYPE_CHECKING:
     from raybench.execution.supervisor import Display
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 FOLDER = "isolation"  # in the run's own: the measurements, a folder each
 MOST_SECONDS = 180.0  # of all measurements of a run: none is begun after that
 _GROUP_TIMEOUT_SECONDS = 60.0
+_SMALLER = 16  # the message of a measurement after one that took too long with a slow node
+_LEAST_BYTES = 65536
 _BLOCKS, _WARMUP = 9, 1  # the interval of nine blocks is moved by no single stall
-_SUITE, _SIZES = "p2p_matrix,all_reduce", "1M"
+_SIZES = "1M"  # of all_reduce, beside which ranks time work of their own as well
 _EMULATED = "the nodes are emulated: all of them are this machine, and there is no other one to measure with"
 _BY_USER = "stopped by its user"
 
@@ -143,7 +146,8 @@ class _Isolator:
                 answer = replace(answer, outcome="unknown", reason=f"{why}; {answer.reason}" if done else why)
             if group is None or why is not None:
                 return suspicion_of(suspect, answer, first, done)
-            done.append((group, self._reading(suspect, group)))
+            late = any(reading.broke and not reading.blamed for _, reading in done)
+            done.append((group, self._reading(suspect, group, late=late)))
 
     def knowing(self, told: Suspicion) -> "_Isolator":
         """One that takes nobody for a partner who has been proven to be at fault."""
@@ -159,22 +163,22 @@ class _Isolator:
             return _BY_USER
         return f"no more time: {MOST_SECONDS:.0f} s were over" if time.monotonic() > deadline else None
 
-    def _reading(self, suspect: Suspect, group: Group) -> Reading:
+    def _reading(self, suspect: Suspect, group: Group, *, late: bool) -> Reading:
+        """``late``: a measurement before was over before it was whole, and nobody had broken it."""
         names = ", ".join(group.nodes)
         place = f", {group.instead} in its place" if group.instead else ""
         text = f"isolating {suspect.name}: measuring {names}" + ("" if group.with_suspect else f", without it{place}")
         began = time.monotonic()
         try:
-            result = self._measure(group, text)
+            result = self._measure(self._config(suspect, group, late=late), text)
         except RaybenchError as error:
             blamed = (error.node,) if isinstance(error, NodeMissingError) else ()
             return Reading(nodes=group.nodes, broke=str(error), blamed=blamed, seconds=time.monotonic() - began)
         reading = reading_of(result, suspect.places, accused=suspect.node)
         return replace(reading, nodes=group.nodes, seconds=time.monotonic() - began)
 
-    def _measure(self, group: Group, text: str) -> RunResult:
-        """A short run over the group, kept below the run's own folder."""
-        config = self._config(group)
+    def _measure(self, config: RunConfig, text: str) -> RunResult:
+        """A short run over a group, kept below the run's own folder."""
         run_id = new_run_id()
         with contextlib.ExitStack() as undisturbed:
             folder = RunFolder(config.output_dir, run_id)
@@ -186,10 +190,13 @@ class _Isolator:
             folder.write_logs(record.logs)
         return result
 
-    def _config(self, group: Group) -> RunConfig:
+    def _config(self, suspect: Suspect, group: Group, *, late: bool) -> RunConfig:
         """The same messages between the pairs as in the run, the same network and variables, and little else."""
         config, result = self.config, self.finished.result
         size = message_bytes_of(result)
+        p2p_bytes = parse_bytes(config.p2p_size) if size is None else size
+        if late:
+            p2p_bytes = max(p2p_bytes // _SMALLER, min(p2p_bytes, _LEAST_BYTES))
         return RunConfig(
             nodes=None,
             only_nodes=group.nodes,
@@ -200,9 +207,9 @@ class _Isolator:
             env=config.env,
             allow_mixed=config.allow_mixed,
             log_limit=config.log_limit,
-            suite=_SUITE,
+            suite="p2p_matrix,all_reduce" if "speed" in suspect.aspects else "p2p_matrix",
             sizes=_SIZES,
-            p2p_size=config.p2p_size if size is None else str(size),
+            p2p_size=str(p2p_bytes),
             placement="out",
             iters=None if size is None else config.iters,
             blocks=_BLOCKS,

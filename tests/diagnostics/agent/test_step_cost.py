@@ -2,10 +2,11 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
-from tests.measurements.agent_steps import judged
+from tests.measurements.agent_steps import Cost, judged
 from tests.measurements.comparison import Ratio, paired_ratio_of, ratio_of
 
 
@@ -39,17 +40,44 @@ def test_five_rounds_have_no_interval() -> None:
     assert paired_ratio_of([1.1] * 6, [1.0] * 6).verdict(1.005) == "missed"
 
 
+OPEN = (0.95, 1.06)
+
+
+def ratio(low: float, high: float) -> Ratio:
+    return Ratio(value=(low + high) / 2, low=low, high=high, rounds=20)
+
+
 @pytest.mark.parametrize(
     ("measured", "control", "verdict"),
     [
         ((1.0, 1.004), (0.99, 1.01), "met"),
         ((1.006, 1.01), (0.99, 1.01), "missed"),
         ((1.0, 1.01), (0.99, 1.01), "inconclusive"),
+        ((1.0, 1.004), (1.0001, 1.001), "met"),  # off by chance, and by nothing that counts
         ((1.0, 1.004), (1.001, 1.01), "inconclusive: the control is off"),
     ],
 )
 def test_a_control_that_is_off_leaves_it_open(
     measured: tuple[float, float], control: tuple[float, float], verdict: str
 ) -> None:
-    first, second = (Ratio(value=sum(one) / 2, low=one[0], high=one[1], rounds=20) for one in (measured, control))
-    assert judged(first, second) == verdict
+    off = ratio(1.2, 1.4)
+    assert judged(ratio(*measured), ratio(*control), ratio(1.0, 1.001), off, 10.0) == verdict
+
+
+@pytest.mark.parametrize(
+    ("seldom", "often", "verdict"),
+    [
+        (OPEN, (1.0, 1.04), "met"),  # ten times as often: a tenth of that
+        (OPEN, (1.06, 1.2), "missed"),
+        (OPEN, (1.0, 1.09), "inconclusive"),
+        ((1.0, 1.004), (1.06, 1.2), "inconclusive"),  # they contradict each other
+    ],
+)
+def test_what_is_too_small_to_see_is_decided_by_an_agent_that_reads_ten_times_as_often(
+    seldom: tuple[float, float], often: tuple[float, float], verdict: str
+) -> None:
+    scaled = replace(COST, beside=ratio(*often)).per(10.0)
+    assert judged(ratio(*seldom), ratio(0.9, 1.1), scaled, ratio(0.9, 1.1), 10.0) == verdict
+
+
+COST = Cost(beside=ratio(*OPEN), control=ratio(*OPEN), agent=0.05, rest=0.001, step_seconds=0.005, pss_mib=17.0)

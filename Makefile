@@ -61,9 +61,9 @@ bench-verdicts: ## expected bandwidths on published healthy systems and injected
 bench-scan: ## seconds of raybench diagnose on logs of 512 MiB against grep (minutes; a quiet machine)
 	$(BIN)/python -m tests.diagnostics.bench_scan
 
-bench-agent: ## what the agent costs a training, on and off by turns, with a control (a quiet machine; five minutes)
+bench-agent: ## what the agent costs a training, stopped and going on by turns, with a control (a quiet machine; seven minutes)
 	$(BIN)/python -m tests.measurements.agent_steps
-	$(BIN)/python -m tests.measurements.agent_cost
+	$(BIN)/python -m tests.measurements.agent_cost --seconds 30
 
 bench-agent-scale: ## the samples of 1000 nodes: kept, loaded, joined, judged and shown
 	$(BIN)/python -m tests.measurements.agent_scale

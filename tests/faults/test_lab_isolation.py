@@ -54,7 +54,8 @@ def test_a_shaped_node_of_a_run_of_collectives_alone_is_confirmed_and_dropped(ra
     suspects = first["isolation"]["suspects"]  # where a healthy path is acknowledged late, who stands out beside it too
     told = {one["name"]: (one["outcome"], one["rules"]) for one in suspects}
     assert told["node2"] == ("confirmed", ["slow-tcp-paths"]), suspects
-    assert all(one["is_open"] and one["outcome"] == "not confirmed" for one in suspects if one["name"] != "node2"), told
+    others = [one for one in suspects if one["name"] != "node2"]
+    assert all(one["is_open"] and one["outcome"] in ("not confirmed", "unknown") for one in others), told
     assert [one["node"] for one in second["cluster"]["dropped"]] == ["node2"]
     assert second["status"] == "complete"
     assert "CONTINUED WITHOUT node2: 3 of 4 nodes" in run.out

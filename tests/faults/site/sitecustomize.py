@@ -119,7 +119,7 @@ def _of_agent(action: str) -> None:
         if "diagnostics.agent" in sys.orig_argv:
             from diagnostics.agent import options
 
-            options.INTERVAL_SECONDS /= 10  # type: ignore[misc]  # before anything has read it
+            options.INTERVAL_SECONDS /= 10  # before anything has read it
     elif "diagnostics.agent" in sys.orig_argv:
         _leave_trace()
         if action == "module":

@@ -200,8 +200,8 @@ def judge_matrix(
     slow = search.slow_pairs()
     if slow:
         ends = Counter(matrix.node_of[rank] for pair in sorted(slow) for rank in pair)
-        nodes = tuple(node for node, _ in ends.most_common())
-        return MatrixJudgement(not_judged=_UNDECIDED, undecided=True, open_nodes=nodes)
+        open_nodes = tuple(node for node, _ in ends.most_common())
+        return MatrixJudgement(not_judged=_UNDECIDED, undecided=True, open_nodes=open_nodes)
     return MatrixJudgement(not_judged=search.blind)
 
 

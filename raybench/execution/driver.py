@@ -97,9 +97,10 @@ class Driver:
 
     def _left(self) -> list[psutil.Process]:
         """By one look at the table of processes: of two, a daemon that ends in between would hide its workers."""
-        below: dict[int | None, list[psutil.Process]] = {}
-        for process in psutil.process_iter(["ppid"]):
-            below.setdefault(process.info["ppid"], []).append(process)
+        below: dict[int, list[psutil.Process]] = {}
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                below.setdefault(process.ppid(), []).append(process)
         own = [one for one in below.get(os.getpid(), ()) if one.pid != self.spared and one not in self.others]
         for process in own:  # which grows
             own += below.get(process.pid, ())

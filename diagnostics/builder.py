@@ -270,7 +270,16 @@ def _channel(event: Event, count: int) -> Channel:
 
 
 _NO_PROGRESS = frozenset(
-    {"init-start", "connect-retry", "connect-failed", "peer-closed", "unclassified-warning", "failure-frame", "trace"}
+    {
+        "init-start",
+        "connect-retry",
+        "retry",
+        "connect-failed",
+        "peer-closed",
+        "unclassified-warning",
+        "failure-frame",
+        "trace",
+    }
 )
 _WORK = frozenset({"init-complete", "channel", "channel-count", "connected", "collective", "comm-nodes"})
 _HANDLERS: Mapping[str, Callable[[FactBuilder, Event, Process], None]] = {

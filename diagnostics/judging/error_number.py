@@ -28,7 +28,9 @@ class ErrorNumber:
 _TABLE = """
 1 EPERM Operation not permitted
 2 ENOENT No such file or directory
+4 EINTR Interrupted system call
 5 EIO Input/output error
+9 EBADF Bad file descriptor
 11 EAGAIN Resource temporarily unavailable
 12 ENOMEM Cannot allocate memory
 13 EACCES Permission denied
@@ -39,17 +41,21 @@ _TABLE = """
 23 ENFILE Too many open files in system
 24 EMFILE Too many open files
 28 ENOSPC No space left on device
+30 EROFS Read-only file system
 32 EPIPE Broken pipe
 38 ENOSYS Function not implemented
 61 ENODATA No data available
+71 EPROTO Protocol error
 95 EOPNOTSUPP Operation not supported
 97 EAFNOSUPPORT Address family not supported by protocol
 98 EADDRINUSE Address already in use
 99 EADDRNOTAVAIL Cannot assign requested address
 100 ENETDOWN Network is down
 101 ENETUNREACH Network is unreachable
+102 ENETRESET Network dropped connection on reset
 103 ECONNABORTED Software caused connection abort
 104 ECONNRESET Connection reset by peer
+105 ENOBUFS No buffer space available
 107 ENOTCONN Transport endpoint is not connected
 110 ETIMEDOUT Connection timed out
 111 ECONNREFUSED Connection refused
@@ -57,6 +63,8 @@ _TABLE = """
 113 EHOSTUNREACH No route to host
 115 EINPROGRESS Operation now in progress
 121 EREMOTEIO Remote I/O error
+122 EDQUOT Disk quota exceeded
+125 ECANCELED Operation canceled
 """
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from diagnostics import transport
-from diagnostics.events import quote
-from diagnostics.facts import JobFacts
+from diagnostics.events import Event, quote
+from diagnostics.facts import Channel, JobFacts
 from diagnostics.findings import Diagnosis, Finding, Verdict
 from diagnostics.inputs.reader import A_TRACE
 from diagnostics.judging.rank_table import missing_ranks
@@ -179,6 +179,11 @@ def _unfinished(facts: JobFacts) -> str:
             f"no line shows that {waiting} ranks, which start a communicator, complete it. "
             "Give the whole log of every rank, with NCCL_DEBUG=INFO."
         )
+    if trying := _still_trying(facts):
+        return (
+            f"{trying.origin.host or 'a rank'} goes on trying what fails up to the end of its log: "
+            f"{quote(trying.text)[:160]}. The job waits for it, or the log is cut. Give the whole log."
+        )
     if _left_connecting(facts):
         return (
             "the log ends while ranks connect to each other for their first collective: no line shows that they are "
@@ -195,6 +200,15 @@ def _without_completion(facts: JobFacts) -> int:
     return sum(member.started and not member.completed for member in facts.world.members.values())
 
 
+def _still_trying(facts: JobFacts) -> Event | None:
+    """A call that a process repeats up to the last that it prints; None where each attempt leads on."""
+    for event in facts.of("connect-retry", "retry"):
+        process = facts.processes.get(event.origin.process) if event.origin.process else None
+        if process is not None and process.last_progress < event.origin.sequence:
+            return event
+    return None
+
+
 def _left_connecting(facts: JobFacts) -> bool:
     """Whether channels of a collective are opened after Init COMPLETE, as NCCL 2.22 and newer do, and none connects.
 
@@ -204,8 +218,14 @@ def _left_connecting(facts: JobFacts) -> bool:
     if facts.version is None or facts.version < _LAZY_CONNECTION or not completed or facts.count(*_CONNECTED):
         return False
     begun = max(event.origin.sequence for event in completed)
-    opened = [channel.event for channel in facts.channels if channel.event.fields.get("channel", "").endswith("/0")]
+    opened = [channel.event for channel in facts.channels if _is_of_collective(channel)]
     return any(event.origin.sequence > begun for event in opened)
+
+
+def _is_of_collective(channel: Channel) -> bool:
+    """Whether a channel may be a collective's: through shared memory, those of sends are numbered as these are."""
+    number = channel.event.fields.get("channel", "")
+    return number.endswith("/0") or (channel.transport == "SHM" and "/" not in number)
 
 
 def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], facts: JobFacts) -> str:

@@ -42,7 +42,7 @@ FOREIGN_PATTERNS: tuple[Pattern, ...] = (
     *programs.PATTERNS,
 )  # lines without NCCL's own mark
 
-_SOCKETS_AT_INFO = ("trace", "ras-port", "ras-peer-dead", "connect-retry")
+_SOCKETS_AT_INFO = ("trace", "ras-port", "ras-peer-dead", "connect-retry", "retry")
 # Bodies of warnings that are NCCL's own wherever they stand: pasted without its mark, or repeated by a program.
 _BODIES = frozenset(
     {

@@ -49,8 +49,8 @@ PATTERNS = (
     Pattern(
         kind="ib-open-failed",
         literal="nable to ",
-        expression=r"NET/IB ?: Unable to (?P<what>open|query) (?P<of>device|port) ?(?P<device>\S*)",
-        samples=("NET/IB : Unable to open device mlx5_9",),
+        expression=r"NET/IB ?: Unable to (?P<what>open|query) (?P<of>device|port)(?:_num \d+)? ?(?P<device>(?:[A-Za-z]\S*)?)",
+        samples=("NET/IB : Unable to open device mlx5_9", "NET/IB : Unable to query port_num 1"),
     ),
     Pattern(
         kind="libibverbs-missing",

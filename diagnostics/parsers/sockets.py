@@ -7,6 +7,9 @@ _REASON = (
     r"reset by peer"
     r"|Cannot assign requested address|Broken pipe|Operation now in progress|Software caused connection abort"
     r"|Network is down|Host is down|Operation not permitted|Permission denied|Address already in use"
+    r"|Resource temporarily unavailable|Too many open files(?: in system)?|Cannot allocate memory|Invalid argument"
+    r"|No buffer space available|Bad file descriptor|Operation not supported|Operation timed out|Protocol error"
+    r"|Transport endpoint is not connected|Address family not supported by protocol|Interrupted system call"
     r"|errno \d{1,3}\b|\d{1,3}(?=[\s,)]|$)"
     r"|(?:No route|Network is|Connection (?:ref|res|ti))[a-z ]*$)"  # cut by a terminal
 )
@@ -53,6 +56,12 @@ PATTERNS = (
             "socketPollConnect: connect to 127.0.0.1<45787> returned Connection refused, retrying (28/34) after sleep",
             "Call to connect returned Connection refused, retrying",
         ),
+    ),
+    Pattern(
+        kind="retry",
+        literal="retrying",
+        expression=r"(?P<what>(?:fallocate: |Call to ibv_\w+ )[^\n]{3,200}?)(?:,| -) retrying\b",
+        samples=("fallocate: Failed to extend /dev/shm/nccl-a to 34210180 bytes, error: No space (28) - retrying",),
     ),
     Pattern(
         kind="connect-failed",

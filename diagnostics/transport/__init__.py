@@ -21,7 +21,7 @@ from diagnostics.transport.evidence import (
 from diagnostics.transport.fallback import handshake_refused, tcp_fallback, tcp_provider
 from diagnostics.transport.gpudirect import data_channels, gpu_direct, nic_states
 from diagnostics.transport.link_layer import link_layer
-from diagnostics.transport.network import TCP_NETWORKS, job_network, network_class, network_refused
+from diagnostics.transport.network import TCP_NETWORKS, job_network, network_class, network_refused, took_tcp
 from diagnostics.transport.plugins import absent_named_plugin, broken_plugins, platform_signs, unloadable_plugins
 
 __all__ = [
@@ -46,5 +46,6 @@ __all__ = [
     "tcp_by_choice",
     "tcp_fallback",
     "tcp_provider",
+    "took_tcp",
     "unloadable_plugins",
 ]

@@ -40,6 +40,12 @@ def job_network(facts: JobFacts) -> str:
     return "unknown"
 
 
+def took_tcp(facts: JobFacts, event: Event) -> bool:
+    """Whether the process that printed a line says that it took sockets; False where its choice is not shown."""
+    process = facts.processes.get(event.origin.process) if event.origin.process else None
+    return bool(process and process.networks) and network_class(list(process.networks)[-1], None) in TCP_NETWORKS
+
+
 def network_refused(facts: JobFacts) -> bool:
     """Whether NCCL stopped because the network that it was told to take is not there."""
     return bool(facts.of("network-not-found", "plugin-none"))

@@ -12,12 +12,13 @@ Source: NCCL's socket.cc; user guide, NCCL_SOCKET_IFNAME.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.judging.error_number import named_error
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
 
 def check(facts: JobFacts) -> Outcome:
     """Found where NCCL says that it has no interface."""
-    events = facts.of("no-interface")
+    events = [event for event in facts.of("no-interface") if not _lacks_descriptors(event)]
     if not events:
         return CLEAR
     value = facts.value_of("NCCL_SOCKET_IFNAME") or facts.typed_variables.get("NCCL_SOCKET_IFNAME")
@@ -34,6 +35,12 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=facts.count("no-interface"),
         )
     )
+
+
+def _lacks_descriptors(event: Event) -> bool:
+    """Whether listing the interfaces failed for want of a descriptor: that is file-limit's."""
+    error = named_error(event.fields.get("what", ""))
+    return error is not None and error.name in ("EMFILE", "ENFILE")
 
 
 def _why(events: list[Event], value: str | None) -> str:

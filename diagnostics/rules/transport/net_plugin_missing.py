@@ -74,15 +74,17 @@ def _absent(facts: JobFacts, name: str, event: Event) -> Finding:
 
 
 def _none(facts: JobFacts, events: list[Event]) -> Finding:
-    """No network at all: sockets always work where there is an interface, so one was asked for that is not there."""
+    """No network at all: sockets work where there is an interface, so mostly one was asked for that is not there."""
+    asked = facts.value_of("NCCL_NET")
     return conclude(
         facts,
         events,
         severity="critical",
         confidence="likely",
-        summary="No network could be initialised: the one that is asked for (NCCL_NET) does not exist or work here",
-        explanation="NCCL takes sockets where nothing else works, unless NCCL_NET or the program names a network; the "
-        "log does not show the name. The run stops here.",
+        summary="No network could be initialised"
+        + (f": the one that is asked for (NCCL_NET={asked}) does not exist or work here" if asked else ""),
+        explanation="NCCL takes sockets where nothing else works, unless NCCL_NET or the program names a network"
+        + (". The run stops here." if asked else ", which the log does not show. The run stops here."),
         blocks=True,
     )
 
@@ -94,4 +96,5 @@ RULE = Rule(
     actions=("install-plugin",),
     check=check,
     slow=True,
+    explained_by=("file-limit", "no-socket-interface"),
 )

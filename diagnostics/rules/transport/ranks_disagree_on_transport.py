@@ -14,6 +14,7 @@ Source: NCCL's socket.cc and net.cc.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from diagnostics import transport
 from diagnostics.events import Event
@@ -63,14 +64,19 @@ def _conclude(facts: JobFacts, chosen: Mapping[str, Sequence[tuple[str, Event]]]
     hosts = {name: sorted({host for host, _ in users}) for name, users in chosen.items()}
     parts = "; ".join(f"{name} on {', '.join(named[:4])}" for name, named in sorted(hosts.items()))
     few = min(chosen.values(), key=len)
-    return conclude(
+    firsts = sorted((users[0][1] for users in chosen.values()), key=lambda event: event.origin.sequence)
+    unused = facts.multi_node is False and not facts.net_channels
+    finding = conclude(
         facts,
-        [users[0][1] for users in chosen.values()],
-        severity="critical",
+        firsts,
+        severity="info" if unused else "critical",
         summary=f"Ranks chose different networks: {parts}",
-        explanation="Ranks that use different networks cannot exchange data: initialisation hangs or fails.",
+        explanation="They are on one node, and no data crosses a network."
+        if unused
+        else "Ranks that use different networks cannot exchange data: initialisation hangs or fails.",
         hosts={host for host, _ in few},
     )
+    return replace(finding, sequence=firsts[1].origin.sequence)  # the first alone is no disagreement
 
 
 def _from_handshake(facts: JobFacts) -> Outcome:
@@ -98,4 +104,5 @@ RULE = Rule(
     severity="critical",
     actions=("same-environment", "same-version", "list-rdma-devices"),
     check=check,
+    explained_by=("rdma-device-not-openable", "libibverbs-missing"),
 )

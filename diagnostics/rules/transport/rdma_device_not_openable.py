@@ -11,6 +11,7 @@ Source: NCCL's ibvwrap.cc and net_ib.cc.
 """
 
 from diagnostics import transport
+from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, by_nodes, conclude, found, listed
 
@@ -20,7 +21,8 @@ _ASKING = ("ibv_open_device", "ibv_query_device", "ibv_query_port")
 def check(facts: JobFacts) -> Outcome:
     """Found where opening a device failed."""
     opened = {device.name for device in facts.devices}
-    events = [event for event in facts.of("ib-open-failed") if event.fields["device"] not in opened or not opened]
+    left_out = [event for event in _refusals(facts) if transport.took_tcp(facts, event)] if opened else []
+    events = [one for one in facts.of("ib-open-failed") if one.fields["device"] not in opened or one in left_out]
     calls = [event for event in facts.of("verbs-failed") if event.fields["call"] in _ASKING]
     if not events and not calls:
         return CLEAR
@@ -30,6 +32,8 @@ def check(facts: JobFacts) -> Outcome:
     severity = "critical" if refused else "info"
     if facts.multi_node and not opened and not refused:
         severity = "critical" if transport.job_network(facts) in transport.TCP_NETWORKS else "warning"
+    if facts.multi_node and left_out:
+        severity = "critical"
     return found(
         conclude(
             facts,
@@ -42,9 +46,16 @@ def check(facts: JobFacts) -> Outcome:
             )
             + by_nodes(facts, on_one="that costs nothing"),
             occurrences=facts.count("ib-open-failed") or len(calls),
-            blocks=refused,
+            blocks=refused or bool(facts.multi_node and left_out),
         )
     )
+
+
+def _refusals(facts: JobFacts) -> list[Event]:
+    return [
+        *facts.of("ib-open-failed"),
+        *(event for event in facts.of("verbs-failed") if event.fields["call"] in _ASKING),
+    ]
 
 
 RULE = Rule(

@@ -39,10 +39,28 @@ TIMED_OUT = (
 RETRIES = "NET/IB: Got completion from peer 10.0.0.2<4> with status=12 opcode=0 len=0 vendor err 129 (Send) hca mlx5_0"
 
 
+CANNOT_OPEN = "transport/net_ib.cc:149 NCCL WARN NET/IB : Unable to open device mlx5_0"
+NO_VERBS = "NCCL INFO Failed to open libibverbs.so[.1]"
+ONE_NODE = [
+    f"{rank}NCCL INFO comm 0x{number + 5} rank {number} nRanks 2 nNodes 1 localRanks 2 localRank {number} MNNVL 0"
+    for number, rank in enumerate(BOTH)
+]
+NONE_ON_B = [B + "NCCL INFO NET/Socket : Using [0]eth0:10.0.0.2<0>", B + "NCCL INFO Using network Socket"]
+UNAVAILABLE = (
+    "socketStartConnect: connect to 10.0.0.2<5> returned Resource temporarily unavailable, retrying ({}/34) after sleep"
+)
+EXTENDED = (
+    "fallocate: Failed to extend /dev/shm/nccl-a to 34210180 bytes, error: Interrupted system call (4) - retrying"
+)
+
+
 def verbs(first: str = "IB", second: str = "IB") -> list[str]:
     lists = [f"NET/IB : Using [0]mlx5_0:1/{layer} [RO]; OOB eth0:10.0.0.1<0>" for layer in (first, second)]
     used = [f"{rank}NCCL INFO {text}" for rank, text in zip(BOTH, lists, strict=True)]
     return used + [rank + "NCCL INFO Using network IB" for rank in BOTH]
+
+
+ON_A = [line for line in verbs() if line.startswith(A)]
 
 
 def channels(via: str) -> list[str]:
@@ -88,6 +106,25 @@ OVER_IB = channels("NET/IB/0/GDRDMA")
             "",
         ),
         ([NO_DEVICE, TCP, NODES, OVER_TCP, COMPLETE], "tcp-fallback", "warning"),
+        # what kept one rank from the network of the others stands above their disagreement
+        ([ON_A, [B + CANNOT_OPEN], NONE_ON_B, NODES, warned(CLOSED)], "rdma-device-not-openable", "critical"),
+        ([ON_A, [B + NO_VERBS], NONE_ON_B, NODES, warned(CLOSED)], "libibverbs-missing", "critical"),
+        ([ON_A, NONE_ON_B, NODES, warned(CLOSED)], "ranks-disagree-on-transport", "critical"),
+        ([verbs(), [B + CANNOT_OPEN.replace("mlx5_0", "mlx5_1")], NODES, OVER_IB, COMPLETE], "", "ok"),
+        ([ON_A, NONE_ON_B, ONE_NODE, COMPLETE], "", "ok"),
+        # interfaces that cannot be listed for want of a descriptor
+        (
+            [warned("Call to getifaddrs failed: Too many open files"), warned("Failed to initialize any NET plugin")],
+            "file-limit",
+            "critical",
+        ),
+        ([warned("Call to getifaddrs failed: Permission denied")], "no-socket-interface", "critical"),
+        # a log that ends with what fails again and again
+        ([verbs(), NODES, COMPLETE, info(UNAVAILABLE.format(6))], "bootstrap-unreachable", "critical"),
+        ([verbs(), NODES, COMPLETE, info(UNAVAILABLE.format(1))], "", "unknown"),
+        ([verbs(), NODES, info(UNAVAILABLE.format(1)), OVER_IB, COMPLETE], "", "ok"),
+        ([verbs(), NODES, COMPLETE, info(EXTENDED)], "", "unknown"),
+        ([verbs(), NODES, info(EXTENDED), OVER_IB, COMPLETE], "", "ok"),
         # a link that is lost after data had flowed is no wrong interface
         ([NO_DEVICE, TCP, NODES, OVER_TCP, COMPLETE, warned(UNROUTED)], "bootstrap-unreachable", "critical"),
         ([NO_DEVICE, TCP, NODES, warned(UNROUTED)], "wrong-interface", "critical"),

@@ -49,7 +49,9 @@ PATTERNS = (
     Pattern(
         kind="ib-open-failed",
         literal="nable to ",
-        expression=r"NET/IB ?: Unable to (?P<what>open|query) (?P<of>device|port)(?:_num \d+)? ?(?P<device>(?:[A-Za-z]\S*)?)",
+        expression=(
+            r"NET/IB ?: Unable to (?P<what>open|query) (?P<of>device|port)(?:_num \d+)? ?(?P<device>(?:[A-Za-z]\S*)?)"
+        ),
         samples=("NET/IB : Unable to open device mlx5_9", "NET/IB : Unable to query port_num 1"),
     ),
     Pattern(

@@ -43,7 +43,9 @@ def job_network(facts: JobFacts) -> str:
 def took_tcp(facts: JobFacts, event: Event) -> bool:
     """Whether the process that printed a line says that it took sockets; False where its choice is not shown."""
     process = facts.processes.get(event.origin.process) if event.origin.process else None
-    return bool(process and process.networks) and network_class(list(process.networks)[-1], None) in TCP_NETWORKS
+    if process is None or not process.networks:
+        return False
+    return network_class(list(process.networks)[-1], None) in TCP_NETWORKS
 
 
 def network_refused(facts: JobFacts) -> bool:

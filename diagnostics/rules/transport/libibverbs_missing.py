@@ -27,8 +27,8 @@ def check(facts: JobFacts) -> Outcome:
     named = facts.first("network-not-found")
     refused = transport.network_refused(facts) and (named is None or named.fields["name"].upper() == "IB")
     fell = network in transport.TCP_NETWORKS and bool(transport.rdma_evidence(facts))
-    left_out = network == "mixed" and any(transport.took_tcp(facts, event) for event in events)
-    critical = refused or (facts.multi_node and (fell or left_out))
+    on_tcp = network == "mixed" and any(transport.took_tcp(facts, event) for event in events)
+    critical = refused or (facts.multi_node and (fell or on_tcp))
     return found(
         conclude(
             facts,
@@ -38,7 +38,7 @@ def check(facts: JobFacts) -> Outcome:
             explanation=("NCCL loads libibverbs at run time. Without it, InfiniBand and RoCE NICs stay unseen.")
             + by_nodes(facts, on_one="no data crosses the network, so it costs nothing"),
             occurrences=facts.count("libibverbs-missing"),
-            blocks=refused or bool(facts.multi_node and left_out),
+            blocks=refused or bool(facts.multi_node and on_tcp),
         )
     )
 

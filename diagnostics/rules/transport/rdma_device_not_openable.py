@@ -21,8 +21,8 @@ _ASKING = ("ibv_open_device", "ibv_query_device", "ibv_query_port")
 def check(facts: JobFacts) -> Outcome:
     """Found where opening a device failed."""
     opened = {device.name for device in facts.devices}
-    left_out = [event for event in _refusals(facts) if transport.took_tcp(facts, event)] if opened else []
-    events = [one for one in facts.of("ib-open-failed") if one.fields["device"] not in opened or one in left_out]
+    on_tcp = [event for event in _refusals(facts) if transport.took_tcp(facts, event)] if opened else []
+    events = [one for one in facts.of("ib-open-failed") if one.fields["device"] not in opened or one in on_tcp]
     calls = [event for event in facts.of("verbs-failed") if event.fields["call"] in _ASKING]
     if not events and not calls:
         return CLEAR
@@ -32,7 +32,7 @@ def check(facts: JobFacts) -> Outcome:
     severity = "critical" if refused else "info"
     if facts.multi_node and not opened and not refused:
         severity = "critical" if transport.job_network(facts) in transport.TCP_NETWORKS else "warning"
-    if facts.multi_node and left_out:
+    if facts.multi_node and on_tcp:
         severity = "critical"
     return found(
         conclude(
@@ -46,7 +46,7 @@ def check(facts: JobFacts) -> Outcome:
             )
             + by_nodes(facts, on_one="that costs nothing"),
             occurrences=facts.count("ib-open-failed") or len(calls),
-            blocks=refused or bool(facts.multi_node and left_out),
+            blocks=refused or bool(facts.multi_node and on_tcp),
         )
     )
 

@@ -59,7 +59,7 @@ class Scenario:
     ranks_per_node: int = 1
     rails: int = 1
     hardware: Hardware | None = None
-    hardware_of: Mapping[int, Hardware] = field(default_factory=dict)
+    hardware_of: Mapping[int, Hardware | None] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     environment_of: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     steps: Steps = RUN

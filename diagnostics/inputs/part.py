@@ -7,6 +7,7 @@ from diagnostics.facts import ProcessKey
 from diagnostics.inputs.files import Input
 from diagnostics.inputs.json_objects import with_objects_joined
 from diagnostics.inputs.reader import Batch, plain_size, read_batches, read_range
+from diagnostics.inputs.tests_results import with_results_as_table
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -33,8 +34,8 @@ class Part:
 
 
 def read_part(part: Part) -> Iterator[Batch]:
-    """The lines of a part, JSON objects that are spread over several joined. Raises UnreadableInputError."""
-    yield from with_objects_joined(_lines_of(part))
+    """The lines of a part, spread JSON objects joined, results as their table. Raises UnreadableInputError."""
+    yield from with_objects_joined(with_results_as_table(_lines_of(part)))
 
 
 def _lines_of(part: Part) -> Iterator[Batch]:

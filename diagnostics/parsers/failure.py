@@ -32,7 +32,7 @@ PATTERNS = (
     Pattern(
         kind="run-error",
         literal="ailure",
-        expression=r"(?P<text>Test (?:NCCL|CUDA|HIP) failure .*|NCCL failure .*|: Test failure \S+:\d+)",
+        expression=r"(?P<text>Test (?:NCCL|CUDA|HIP) failure\b.*|NCCL failure .*|: Test failure \S+:\d+)",
         samples=(
             "node02: Test NCCL failure common.cu:1158 'internal error - please report this issue'",
             ".. node02 pid 10366: Test failure common.cu:1000",
@@ -87,6 +87,12 @@ PATTERNS = (
         literal="Out of bounds values",
         expression=r"(?P<text>Out of bounds values *: *\d+ FAILED)",
         samples=("# Out of bounds values : 12 FAILED",),
+    ),
+    Pattern(  # below nine tenths of what NCCL_TESTS_MIN_BW asks for
+        kind="run-error",
+        literal="Avg bus bandwidth",
+        expression=r"(?P<text>Avg bus bandwidth *: *[\d.e+-]+ FAILED)",
+        samples=("# Avg bus bandwidth    : 1.25 FAILED",),
     ),
     Pattern(
         kind="work-done",

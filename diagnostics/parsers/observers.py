@@ -152,8 +152,8 @@ PATTERNS = (
         kind="inspector",
         literal='"coll_busbw_gbs"',
         expression=(
-            r'"id": ?"(?P<comm>0x[0-9a-f]{1,32})", ?(?:"comm_name": ?"[^"]{0,200}", ?)?"rank": ?(?P<rank>\d{1,9}), ?'
-            r'"n_ranks": ?(?P<nranks>\d{1,9})'
+            r'^[^{]{0,200}\{ ?(?:.{0,200}?"id": ?"(?P<comm>0x[0-9a-f]{1,32})", ?(?:"comm_name": ?"[^"]{0,200}", ?)?'
+            r'"rank": ?(?P<rank>\d{1,9}), ?"n_ranks": ?(?P<nranks>\d{1,9}))?'  # the header may be taken off
             r'.{0,2000}?"coll": ?"(?P<operation>\w{1,40})", ?"coll_sn": ?(?P<sequence>\d{1,18}), ?'
             r'"coll_msg_size_bytes": ?(?P<size>\d{1,18}), ?"coll_exec_time_us": ?(?P<microseconds>\d{1,18}).{0,400}?'
             r'"coll_busbw_gbs": ?(?P<busbw>\d{1,9}(?:\.\d{1,9})?)'

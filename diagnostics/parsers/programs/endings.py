@@ -149,6 +149,11 @@ _ASSERTED = (
         "python: foo.cc:12: void f(): Assertion `x > 0' failed.",
     ),
     (
+        "Assertion `",
+        r"^(?:\[[^\]]{1,80}\] +)?[\w/.-]+\.[ch]:\d+ +Assertion `.*' failed.*",  # UCX ends its process with it
+        "[n1:812  :0:812]       rndv.c:2410 Assertion `status == UCS_OK' failed",
+    ),
+    (
         "Assertion failed: (",
         r"Assertion failed: \(.*, file .*, line \d+.*",
         "Assertion failed: (x > 0), function f, file a.c, line 1.",

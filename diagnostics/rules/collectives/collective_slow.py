@@ -33,7 +33,7 @@ def check(facts: JobFacts) -> Outcome:
     """Found where several operations of one kind and size are far below their median."""
     groups: dict[_Group, list[Event]] = defaultdict(list)
     for event in facts.of("inspector", "inspector-p2p"):
-        groups[event.fields["comm"], _operation(event), event.fields["size"]].append(event)
+        groups[event.fields.get("comm", ""), _operation(event), event.fields["size"]].append(event)
     if not groups:
         return CLEAR
     findings = [
@@ -69,7 +69,7 @@ def _finding(facts: JobFacts, group: _Group, events: list[Event], slow: list[Eve
             if "peer" in slow[0].fields
             else "Either the network is slow then, or ranks come late whose lines are not in the log."
         )
-        + f" Communicator {comm}, operations {_named(slow)}.",
+        + (f" Communicator {comm}, operations {_named(slow)}." if comm else f" Operations {_named(slow)}."),
     )
 
 
@@ -97,7 +97,7 @@ def _late_rank(events: list[Event]) -> str | None:
     late: dict[str, int] = defaultdict(int)
     times: dict[int | None, dict[str, int]] = defaultdict(dict)
     for event in events:
-        times[event.number("sequence")][event.fields["rank"]] = event.number("microseconds") or 0
+        times[event.number("sequence")][event.fields.get("rank", "")] = event.number("microseconds") or 0
     for of_ranks in times.values():
         rank, shortest = min(of_ranks.items(), key=lambda item: item[1])
         if len(of_ranks) > 1 and shortest < SHORT_RATIO * median(of_ranks.values()):

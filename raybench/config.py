@@ -16,6 +16,7 @@ from raybench.benchmarks.workload import Request
 from raybench.errors import UsageError, known_names, unknown_value
 from raybench.secret_values import recorded_pair, without_secrets
 from raybench.sizes import parse_sizes
+from raybench.trackers.registry import names_of as tracker_names
 from raybench.units import parse_amount, parse_bytes
 
 # Far above what makes sense: a slip of the finger is refused here, and not by a run that never ends.
@@ -50,6 +51,7 @@ class RunConfig:
     """A run as asked for. Sizes are text as typed; None means "as the cluster or the backend allows".
 
     ``only_nodes``: names of the nodes to take, where it is not all of the cluster, or its first ``nodes``.
+    ``track``: experiment trackers that hear of it; an item may be a comma list.
     ``options`` of workloads by their kind, such as ``{"training": TrainingOptions(steps=50)}``.
     """
 
@@ -82,6 +84,7 @@ class RunConfig:
     continue_without: bool = False
     min_nodes: int | None = None
     only_nodes: tuple[str, ...] = ()
+    track: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -232,6 +235,7 @@ def nothing_to_isolate(nodes: int, world_size: int) -> str:
 
 def _check_names(config: RunConfig) -> None:
     names_of(config.suite)
+    tracker_names(config.track)
     allowed = {
         "dtype": tuple(DTYPE_BYTES),
         "op": REDUCE_OPS,

@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("documents", "verdicts"),
     ("hardware", "performance_model"),
     ("stability", "expectations", "peers", "run_folder", "processes", "timeline"),
-    ("benchmarks", "preflight", "nodes"),
+    ("benchmarks", "preflight", "nodes", "trackers"),
     ("config",),
     ("hosts",),
     ("execution",),

@@ -51,6 +51,15 @@ class LiveRemark:
     over: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFigures:
+    """Figures at a ``position`` of an axis, such as step 12, by names such as ``loss``. Positions of a name grow."""
+
+    axis: str
+    position: int
+    values: Mapping[str, float]
+
+
 class Live(Protocol):
     """What is made of the parts of a point's records while it is measured."""
 
@@ -119,6 +128,8 @@ class Records(Generic[RecordType]):
     - ``note(part)``: what to tell the person of a part of rank 0. ``is_kept(part, spec)``: whether a part goes into the
       journal.
     - ``steps_seconds(part)``: of a part with timed steps, the seconds from the first of them to the last that it tells.
+    - ``step_figures(part, before, spec, world_size)``: what a part of rank 0 says of its steps, for an experiment
+      tracker, ``before``: the part before, of the same launch. What that has told may be among them.
     - ``live(spec, world_size, emulated)``: what is made of the parts of a launch while it goes on; None for nothing.
     - ``findings(benchmark, node_of, emulated)``: what it found out about the cluster, as findings.
     """
@@ -133,5 +144,6 @@ class Records(Generic[RecordType]):
     note: Callable[[RecordType], str | None] = lambda _: None
     is_kept: Callable[[RecordType, BenchmarkSpec], bool] = lambda *_: False
     steps_seconds: Callable[[RecordType], float | None] = lambda _: None
+    step_figures: Callable[[RecordType, RecordType | None, BenchmarkSpec, int], Iterable[StepFigures]] = lambda *_: ()
     live: Callable[[BenchmarkSpec, int, bool], Live] | None = None
     findings: Callable[[BenchmarkResult, NodeOf, bool], Iterable[Finding]] = lambda *_: ()

@@ -31,6 +31,9 @@ RUN_OPTIONS: list[Any] = [
                  "long, with torch imported, so that the next run of the same shape starts at once.  [default: 0]"),
     click.option("--agent/--no-agent", default=None, help="Have the diagnostics agent watch each machine beside the "
                  "ranks: ports, GPUs, processors, logs.  [default: on]"),
+    click.option("--track", multiple=True, metavar="NAME,...", help="Experiment trackers that hear of the run while it "
+                 "goes on: tensorboard, mlflow, wandb, comet. They are set up by their own variables; one that fails "
+                 "costs nothing."),
     click.option("--config", "config_file", metavar="FILE", help="YAML with any of these, such as 'nodes: 4'; options "
                  "win over it."),
     click.option("--json", "as_json", is_flag=True, help="Print result.json on standard output instead of the table."),

@@ -10,6 +10,7 @@ import contextlib
 import queue
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -23,6 +24,7 @@ from raybench.execution.driver import Driver
 from raybench.execution.driver_channel import (
     AgentPiece,
     Consulted,
+    Heard,
     Joining,
     JournalLine,
     Mark,
@@ -81,6 +83,22 @@ class Journal(Protocol):
         """Say how the run stands now, in place of what was said before."""
 
 
+class Listener(Protocol):
+    """Who follows the run from afar, such as an experiment tracker. Nothing of it may take time here, or raise."""
+
+    def planned(self, record: RunRecord) -> None:
+        """The plan is known."""
+
+    def heard(self, launch: int, data: bytes) -> None:
+        """An event of a rank, encoded, that has to do with samples."""
+
+    def warned(self, line: str) -> None:
+        """A warning, as it stands on the terminal."""
+
+    def complaints(self) -> Iterable[str]:
+        """What a person is to be told of it, each once."""
+
+
 @dataclass(kw_only=True)
 class Supervisor:
     """Watches one run. ``record`` is what its driver has said, and complete after ``watch``."""
@@ -91,6 +109,7 @@ class Supervisor:
     journal: Journal
     interrupt: Interrupt
     guard: RunGuard
+    listener: Listener | None = None
     _lookout: Lookout = field(init=False)
     _state: LiveState = field(default_factory=LiveState)
     _told: ToldWarnings = field(default_factory=ToldWarnings)
@@ -130,6 +149,7 @@ class Supervisor:
         while not self.account.over:
             self._hear()
             self._look()
+            self._complain()
             self._write_state(self.account.mark.phase)
             match decide(self._situation()):
                 case "ask":
@@ -171,6 +191,7 @@ class Supervisor:
         self.account.take(message)
         if unplanned and self.record.planned is not None:
             self._lookout.name_nodes(self.record.planned.plan)
+        self._pass_on(message, unplanned=unplanned)
         match message:
             case Mark():
                 self._look(at_once=True)
@@ -191,10 +212,22 @@ class Supervisor:
             case Consulted():
                 self._consult()
 
+    def _pass_on(self, message: Message | None, *, unplanned: bool) -> None:
+        if self.listener is None:
+            return
+        if unplanned and self.record.planned is not None:
+            self.listener.planned(self.record)
+        if isinstance(message, Heard):
+            self.listener.heard(message.launch, message.data)
+
     def _write_state(self, phase: str) -> None:
         page = self._state.page(self.record, phase, self.account.agents.values())
         if page is not None:
             self.journal.write_state(page)
+
+    def _complain(self) -> None:
+        for text in self.listener.complaints() if self.listener is not None else ():
+            self.display.note(f"WARNING: {text}")
 
     def _warn(self, message: LiveWarning | AgentPiece) -> None:
         """Said and kept at once: the run may be killed before its end."""
@@ -204,6 +237,8 @@ class Supervisor:
             self._state.warned(warning)
             if line := self._told.line(warning):
                 self.display.note(line)
+                if self.listener is not None:
+                    self.listener.warned(line)
             self.journal.warn(msgspec.json.encode(warning))
 
     def _know_outliving(self, message: Outliving) -> None:

@@ -21,9 +21,10 @@ from raybench.services.run_files import attempt
 
 if TYPE_CHECKING:
     from raybench.execution.record import RunRecord
-    from raybench.execution.supervisor import Display
+    from raybench.execution.supervisor import Display, Listener
     from raybench.expectations.baseline import Baseline
     from raybench.processes.interrupt import Interrupt
+    from raybench.services.tracking.feed import RunFeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,10 @@ def check_libraries(config: RunConfig | None = None) -> None:
     missing = [name for name in wanted if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"this command needs {' and '.join(missing)}: {install_advice('run')}")
+    if config is not None and config.track:
+        from raybench.trackers.registry import check_trackers
+
+        check_trackers(config.track)
 
 
 def baseline_at(path: str | None) -> "Baseline | None":
@@ -85,10 +90,11 @@ def run_once(
     check_libraries(config)
     baseline = baseline_at(config.baseline)
     run_id = new_run_id()
-    with contextlib.ExitStack() as undisturbed:
+    with contextlib.ExitStack() as undisturbed, contextlib.ExitStack() as tracked:
         folder = RunFolder(config.output_dir, run_id)
         with _nothing_left(folder), contextlib.closing(folder):
-            record = measured(config, run_id, folder, interrupt, undisturbed, display)
+            feed = _feed_of(config, folder, run_id, tracked)
+            record = measured(config, run_id, folder, interrupt, undisturbed, display, feed)
         from raybench.expectations.annotate import with_expectations
         from raybench.peers.findings import with_peers
 
@@ -96,7 +102,42 @@ def run_once(
         result = attempt(folder, "the expected bandwidths", lambda: with_expectations(result, baseline)) or result
         result = attempt(folder, "the comparison of ranks and pairs", lambda: with_peers(result)) or result
         result = attempt(folder, "the time line of the nodes", lambda: _with_samples(result)) or result
-        return keep(result, record.logs, folder, undisturbed=lambda: undisturbed)
+        if feed is not None:
+            result = replace(result, trackers=feed.outcomes())
+        finished = keep(result, record.logs, folder, undisturbed=lambda: undisturbed)
+        return finished if feed is None else _tracked(finished, feed, folder, interrupt)
+
+
+def _feed_of(config: RunConfig, folder: RunFolder, run_id: str, tracked: contextlib.ExitStack) -> "RunFeed | None":
+    """What tells the run's trackers of it, where there are any. Their processes are begun before the driver's."""
+    if not config.track:
+        return None
+    from raybench.services.tracking.feed import RunFeed
+
+    feed = RunFeed(config, folder, run_id)
+    tracked.callback(feed.close)
+    return feed
+
+
+def _tracked(finished: FinishedRun, feed: "RunFeed", folder: RunFolder, interrupt: "Interrupt") -> FinishedRun:
+    """The run handed over to its trackers, and what became of it there. Any further signal ends the waiting for them.
+
+    Its report is made again only where something went wrong: else it says already where the run is seen.
+    """
+    with interrupt.counting():
+        before = interrupt.received
+        outcomes = feed.conclude(finished.result, lambda: interrupt.received > before, interrupted=before > 0)
+        result = replace(finished.result, trackers=outcomes)
+        if any(one.problem for one in outcomes):
+            finished = keep_again(finished, result, folder)
+        elif finished.kept:
+            attempt(
+                folder,
+                "what became of the run in its trackers",
+                lambda: folder.write_json("result.json", result.to_json()),
+            )
+    told = tuple(f"tracked by {one.tracker}: {one.as_told}" for one in outcomes)
+    return dataclasses.replace(finished, result=result, remarks=(*finished.remarks, *told))
 
 
 def _with_samples(result: RunResult) -> RunResult:
@@ -166,13 +207,14 @@ def _nothing_left(folder: RunFolder) -> Iterator[None]:
         raise
 
 
-def measured(
+def measured(  # noqa: PLR0917 - the last is for few
     config: RunConfig,
     run_id: str,
     folder: RunFolder,
     interrupt: "Interrupt",
     undisturbed: contextlib.ExitStack,
     make_display: "Callable[[], Display]",
+    listener: "Listener | None" = None,
 ) -> "RunRecord":
     """Do the run. Trouble that leaves something to report goes on record; invalid usage is raised and leaves no folder.
 
@@ -206,6 +248,7 @@ def measured(
             journal=folder,
             interrupt=interrupt,
             guard=guard,
+            listener=listener,
         )
         refusal = supervisor.watch()
     if refusal is not None:

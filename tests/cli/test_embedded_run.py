@@ -4,15 +4,18 @@ import csv
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.command import Command, started
 from tests.result_contract import Result, read_result
+from tests.trackers.test_event_file import contents
 
 pytestmark = pytest.mark.cluster
 SUITE = "all_reduce,all_gather,reduce,scatter,p2p_matrix"
 RUN = ["run", "--address", "local", "--nodes", "2", "--gpus-per-node", "2", "--suite", SUITE, "--sizes", "1K:64K:8"]
+TRACKED = ["--track", "tensorboard"]
 ONE = ["run", "--address", "local", "--nodes", "2", "--suite", "quick", "--sizes", "1K", "--iters", "3"]
 
 
@@ -156,7 +159,7 @@ def test_json_alone_is_on_standard_output_and_quiet_is_quiet(second: Command) ->
 @pytest.fixture(scope="module")
 def repeated() -> Iterator[Command]:
     """Three launches of two benchmarks, one of which gloo does not offer."""
-    with started(*ONE, "--repeats", "3", "--no-verify", "--dtype", "int8,float32", "--op", "avg") as command:
+    with started(*ONE, "--repeats", "3", "--no-verify", "--dtype", "int8,float32", "--op", "avg", *TRACKED) as command:
         assert command.finish(60) == 0, command.errors
         yield command
 
@@ -176,6 +179,20 @@ def test_a_backend_that_lacks_an_operation_skips_it_and_the_run_is_clean(repeate
     assert "gloo does not offer all_reduce of int8 with avg" in skipped["reason"]
     assert measured["status"] == "complete"
     assert skipped["reason"] in " ".join(repeated.out.replace("#", " ").split())
+
+
+def test_a_tracker_has_the_points_of_every_launch_the_verdict_and_its_place_in_the_result(repeated: Command) -> None:
+    (told,) = repeated.result()["trackers"]
+    assert told["status"] == "logged", told
+    (file,) = Path(told["where"]).iterdir()
+    events = contents(file)
+    for launch in ("", ".launch-2", ".launch-3"):
+        name = f"all_reduce.float32-avg{launch}/busbw_gb_per_s".encode()
+        (event,) = (one for one in events if name in one)
+        assert event[9:12] == b"\x10\x80\x08", "the step is the message size, 1024"
+    (verdict,) = (one for one in events if b"verdict" in one)
+    assert f"**{repeated.result()['verdict']}**".encode() in verdict
+    assert f"tracked by tensorboard: {told['where']}" in repeated.errors
 
 
 def test_one_node_is_a_run_too() -> None:

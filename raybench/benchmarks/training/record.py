@@ -120,6 +120,11 @@ def joined(parts: Sequence[TrainingRecord], before: float = 0.0) -> TrainingReco
     )
 
 
+def step_ends(marks: StepMarks, started: int) -> list[float]:
+    """When each step ended, seconds since ``started``."""
+    return [step[-1][1] for step in _steps(marks, started)]
+
+
 def _steps(marks: StepMarks, started: int) -> list[list[tuple[str, float]]]:
     width = len(marks.names)
     rows = (marks.at[first : first + width] for first in range(0, len(marks.at), width))

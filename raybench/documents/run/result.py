@@ -20,6 +20,7 @@ from raybench.documents.run.isolation import Continuation, Isolation
 from raybench.documents.run.node_samples import NodeSamples
 from raybench.documents.run.result_table import POINT_COLUMNS, SAMPLE_COLUMNS, point_rows, sample_rows
 from raybench.documents.run.scheduler import SchedulerJob
+from raybench.documents.run.tracking import TrackedRun
 from raybench.documents.run.verdict import Check, all_checks, conclude_run
 from raybench.documents.table import dataframe
 from raybench.verdicts import Conclusion, RunStatus, Verdict
@@ -40,7 +41,7 @@ class RunResult(Document, frozen=True, kw_only=True):
     count for the verdict and are written in ``diagnosis.json``. ``node_samples``: what the agents of its nodes sampled,
     which is written in ``node_samples.json``. ``problems``: files of it that could not be kept.
     ``isolation``: what became of those that it accuses; ``continued``: which nodes a run before it had, and dropped.
-    ``scheduler``: the job that it ran in, where a scheduler started it.
+    ``scheduler``: the job that it ran in, where a scheduler started it. ``trackers``: what became of it there.
     ``recorded_verdict`` and its reason: those of a result that was read, which was judged by more than is in it.
     """
 
@@ -59,6 +60,7 @@ class RunResult(Document, frozen=True, kw_only=True):
     isolation: Isolation | None = None
     continued: Continuation | None = None
     scheduler: SchedulerJob | None = None
+    trackers: tuple[TrackedRun, ...] = ()
     log_findings: tuple[Finding, ...] = field(default=(), name="+log_findings")
     node_samples: NodeSamples | None = field(default=None, name="+node_samples")
     problems: tuple[str, ...] = field(default=(), name="+problems")
@@ -145,6 +147,7 @@ class RunResult(Document, frozen=True, kw_only=True):
                 **({"isolation": self.isolation.to_json()} if self.isolation else {}),
                 **({"continued": self.continued.to_json()} if self.continued else {}),
                 **({"scheduler": self.scheduler.to_json()} if self.scheduler else {}),
+                **({"trackers": [one.to_json() for one in self.trackers]} if self.trackers else {}),
             }
         )
 

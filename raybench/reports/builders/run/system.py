@@ -38,6 +38,7 @@ def environment_blocks(result: RunResult) -> Iterator[Block]:
     job = result.scheduler.to_json() if result.scheduler else {}
     for title, pairs in (
         ("Job of the scheduler", tuple((name, str(value)) for name, value in job.items() if value)),
+        ("Experiment trackers", tuple((one.tracker, one.as_told) for one in result.trackers)),
         ("Versions", facts_of(result.versions)),
         ("Variables", facts_of(result.variables)),
         ("Configuration", facts_of(result.config)),

@@ -187,7 +187,7 @@ def test_a_tracker_has_the_points_of_every_launch_the_verdict_and_its_place_in_t
     (file,) = Path(told["where"]).iterdir()
     events = contents(file)
     for launch in ("", ".launch-2", ".launch-3"):
-        name = f"all_reduce.float32-avg{launch}/busbw_gb_per_s".encode()
+        name = f"all_reduce.float32-avg-in-place{launch}/busbw_gb_per_s".encode()
         (event,) = (one for one in events if name in one and b"summary/" not in one)
         assert event[9:12] == b"\x10\x80\x08", "the step is the message size, 1024"
     (verdict,) = (one for one in events if b"verdict" in one)

@@ -18,28 +18,32 @@ from diagnostics.parsers import (
     version,
     warnings,
 )
-from diagnostics.parsers.base import Pattern
+from diagnostics.parsers.base import Pattern, Table
 
-PATTERNS: tuple[Pattern, ...] = (
-    *version.PATTERNS,
-    *communicator.PATTERNS,
-    *channels.PATTERNS,
-    *environment.PATTERNS,
-    *network.PATTERNS,
-    *plugins.PATTERNS,
-    *gpudirect.PATTERNS,
-    *topology.PATTERNS,
-    *verbs.PATTERNS,
-    *sockets.PATTERNS,
-    *memory.PATTERNS,
-    *warnings.PATTERNS,
-    failure.FRAME,
+PATTERNS = Table(
+    (
+        *version.PATTERNS,
+        *communicator.PATTERNS,
+        *channels.PATTERNS,
+        *environment.PATTERNS,
+        *network.PATTERNS,
+        *plugins.PATTERNS,
+        *gpudirect.PATTERNS,
+        *topology.PATTERNS,
+        *verbs.PATTERNS,
+        *sockets.PATTERNS,
+        *memory.PATTERNS,
+        *warnings.PATTERNS,
+        failure.FRAME,
+    )
 )
 OBSERVER_PATTERNS: tuple[Pattern, ...] = observers.PATTERNS
-FOREIGN_PATTERNS: tuple[Pattern, ...] = (
-    *pytorch.PATTERNS,
-    *failure.PATTERNS,
-    *programs.PATTERNS,
+FOREIGN_PATTERNS = Table(
+    (
+        *pytorch.PATTERNS,
+        *failure.PATTERNS,
+        *programs.PATTERNS,
+    )
 )  # lines without NCCL's own mark
 
 _SOCKETS_AT_INFO = ("trace", "ras-port", "ras-peer-dead", "connect-retry", "retry")
@@ -64,21 +68,23 @@ WARNING_BODIES: tuple[Pattern, ...] = (
 # What NCCL says of a failure at level INFO, pasted without its mark: at the start of a line.
 _AT_INFO = frozenset({"trace", "failure-frame", "async-error", "libibverbs-missing", "ras-peer-dead"})
 INFO_BODIES: tuple[Pattern, ...] = tuple(pattern for pattern in PATTERNS if pattern.kind in _AT_INFO)
-BODY_PATTERNS: tuple[Pattern, ...] = (*WARNING_BODIES, *INFO_BODIES)
+BODY_PATTERNS = Table((*WARNING_BODIES, *INFO_BODIES))
 
 # Errors count at level WARN only: at INFO the same texts are attempts that NCCL retries or does without.
-_INFO: tuple[Pattern, ...] = (
-    *version.PATTERNS,
-    *communicator.PATTERNS,
-    *environment.PATTERNS,
-    *network.PATTERNS,
-    *plugins.PATTERNS,
-    *gpudirect.PATTERNS,
-    *topology.PATTERNS,
-    failure.FRAME,
-    *(pattern for pattern in channels.PATTERNS if pattern.kind == "connected"),
-    *(pattern for pattern in sockets.PATTERNS if pattern.kind in _SOCKETS_AT_INFO),
-    *(pattern for pattern in verbs.PATTERNS if pattern.kind in ("async-event", "link-layer-mismatch")),
+_INFO = Table(
+    (
+        *version.PATTERNS,
+        *communicator.PATTERNS,
+        *environment.PATTERNS,
+        *network.PATTERNS,
+        *plugins.PATTERNS,
+        *gpudirect.PATTERNS,
+        *topology.PATTERNS,
+        failure.FRAME,
+        *(pattern for pattern in channels.PATTERNS if pattern.kind == "connected"),
+        *(pattern for pattern in sockets.PATTERNS if pattern.kind in _SOCKETS_AT_INFO),
+        *(pattern for pattern in verbs.PATTERNS if pattern.kind in ("async-event", "link-layer-mismatch")),
+    )
 )
 _BY_LITERAL: tuple[tuple[str, tuple[Pattern, ...]], ...] = (
     ("- Init ", tuple(pattern for pattern in communicator.PATTERNS if pattern.kind.startswith("init-"))),

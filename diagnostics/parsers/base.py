@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+
+from diagnostics.parsers.literal_index import LiteralIndex
 
 # what launchers, containers and system logs put in front of a program's line, where a time stamp is taken off already
 CARRIED = (
@@ -26,6 +28,18 @@ class Pattern:
     samples: tuple[str, ...]
 
 
+class Table(tuple[Pattern, ...]):
+    """Patterns in order, of which those with a literal that is in a text are found without trying them all."""
+
+    @cached_property
+    def _index(self) -> LiteralIndex:
+        return LiteralIndex([pattern.literal.encode() for pattern in self])
+
+    def worth_trying(self, text: str) -> list[Pattern]:
+        """The patterns whose literal is in a text."""
+        return [self[number] for number in self._index.numbers_in(text.encode("utf-8", "surrogatepass"))]
+
+
 @cache
 def compiled(expression: str) -> re.Pattern[str]:
     """The expression, compiled when the first message needs it."""
@@ -35,7 +49,10 @@ def compiled(expression: str) -> re.Pattern[str]:
 def read_message(patterns: Iterable[Pattern], text: str) -> list[tuple[str, dict[str, str]]]:
     """Kind and fields of every pattern that matches."""
     found = []
-    for pattern in [one for one in patterns if one.literal in text]:  # hundreds, of which few are left
+    held = (
+        patterns.worth_trying(text) if isinstance(patterns, Table) else [one for one in patterns if one.literal in text]
+    )
+    for pattern in held:
         if match := compiled(pattern.expression).search(text):
             fields = match.groupdict()
             if None in fields.values():

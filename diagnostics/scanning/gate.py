@@ -14,6 +14,7 @@ from operator import not_
 from typing import Any
 
 from diagnostics.inputs.reader import MAX_LINE_BYTES
+from diagnostics.parsers.literal_index import LiteralIndex
 from diagnostics.scanning.literals import (
     ALWAYS,
     BODIES,
@@ -39,7 +40,6 @@ MARK = b"] NCCL INFO "
 _STARTS = 0  # the number of INIT_MARK among the expressions
 MANY_MARKS = 100  # of a block
 _DIGITS = b"0123456789"
-_TOLD_BY_DIGITS = tuple(stem for literal in FOREIGN if (stem := literal.translate(None, _DIGITS)) != literal)
 
 Candidate = tuple[int, bytes]  # the number of the line, from 0 in its block, and the line
 
@@ -211,7 +211,7 @@ class Gate:
         fresh = [number for number in unmarked if shapes[number] not in dull and shapes[number] not in telling]
         found = _foreign_among(lines, fresh)
         for number in sorted(set(fresh).difference(found)):
-            if not is_foreign(shapes[number], _TOLD_BY_DIGITS):  # else a digit could change that it tells nothing
+            if not _told_by_digits().any_in(shapes[number]):  # else a digit could change that it tells nothing
                 self._keep_shape(shapes[number], dull)
         for number in found:
             self._keep_shape(shapes[number], telling)
@@ -284,12 +284,19 @@ def _line_end(block: bytes, start: int) -> int:
     return len(block) if end < 0 else end
 
 
-def is_foreign(raw: bytes, literals: tuple[bytes, ...] = FOREIGN) -> bool:
+def is_foreign(raw: bytes) -> bool:
     """Whether a line without NCCL's mark can matter."""
-    for literal in literals:  # noqa: SIM110 - a generator costs three times as much, on every line of every log
-        if literal in raw:
-            return True
-    return False
+    return _foreign().any_in(raw)
+
+
+@cache
+def _foreign() -> LiteralIndex:
+    return LiteralIndex(_searched())
+
+
+@cache
+def _told_by_digits() -> LiteralIndex:
+    return LiteralIndex([stem for literal in FOREIGN if (stem := literal.translate(None, _DIGITS)) != literal])
 
 
 @cache

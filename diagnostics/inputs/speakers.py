@@ -21,7 +21,6 @@ _PREFIX = re.compile(rb"(?<![\w.\-])([A-Za-z0-9_][\w.\-]{0,200}):(\d{1,9}):\d{1,
 MAX_INIT_LINES = 50_000  # of one file, or of one process that reads pieces of it; later ones only of new speakers
 MAX_HEADS = 20_000
 MAX_PREFIXES = 2000
-_USUAL_BYTES = 400  # of a line before INIT_MARK
 SPEAKERS_BYTES = 2**20  # who speaks in a file is known by its first lines
 SAMPLED_BYTES = 2**15
 
@@ -59,11 +58,9 @@ class Starts:
         """Those of a block that begins at ``place``. ``marks``: where INIT_MARK stands in it, if that is known."""
         find, rfind, heads = block.find, block.rfind, self._heads
         for init in places(block, INIT_MARK) if marks is None else marks:
-            _, newline, line = block[max(init - _USUAL_BYTES, 0) : init].rpartition(b"\n")
-            if self.left <= 0 and newline and line.partition(_MARK)[0] in heads:
-                continue
             begin = rfind(b"\n", 0, init) + 1
-            head = block[begin : find(_MARK, begin)]
+            mark = find(_MARK, begin, init)
+            head = block[begin : mark if mark >= 0 else init]
             if self.left <= 0 and (head in heads or self._is_known(head)):
                 continue
             self.left -= 1

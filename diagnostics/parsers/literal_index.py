@@ -2,24 +2,30 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Literal
 
-_WIDTH = 4  # bytes of a window
-_MIN_BYTES = 2 * _WIDTH - 1  # a literal of so many holds a whole window wherever in it the first one begins
+_WIDTHS: dict[int, Literal["I", "H"]] = {4: "I", 2: "H"}  # bytes of a window, and the type of such numbers
 
 
 class LiteralIndex:
-    """Finds literals by the windows of a text that begin at every fourth byte; short literals are tried each."""
+    """Finds literals by windows side by side: one of 2 w - 1 bytes holds a whole window of w bytes wherever it stands.
+
+    The widest windows that do so are taken; only literals of less than three bytes are tried on each text.
+    """
 
     def __init__(self, literals: Sequence[bytes]) -> None:
         self._literals = literals
-        self._short = [number for number, literal in enumerate(literals) if len(literal) < _MIN_BYTES]
-        self._of_window: dict[int, list[int]] = defaultdict(list)
+        self._short: list[int] = []
+        self._of_window: dict[int, dict[int, list[int]]] = {width: defaultdict(list) for width in _WIDTHS}
         for number, literal in enumerate(literals):
-            for place in range(_WIDTH) if len(literal) >= _MIN_BYTES else ():
-                self._of_window[int.from_bytes(literal[place : place + _WIDTH], sys.byteorder)].append(number)
-        self._windows = frozenset(self._of_window)
+            width = next((width for width in _WIDTHS if len(literal) >= 2 * width - 1), 0)
+            for place in range(width):
+                window = int.from_bytes(literal[place : place + width], sys.byteorder)
+                self._of_window[width][window].append(number)
+            self._short += [] if width else [number]
+        self._known = {width: frozenset(found) for width, found in self._of_window.items()}
 
     def numbers_in(self, text: bytes) -> list[int]:
         """The numbers of the literals that a text holds, in order."""
@@ -28,19 +34,16 @@ class LiteralIndex:
 
     def any_in(self, text: bytes) -> bool:
         """Whether a text holds any of the literals."""
-        literals = self._literals
-        for number in self._possible(text):  # noqa: SIM110 - a generator costs more, on many lines of a large log
-            if literals[number] in text:
-                return True
-        return False
+        return any(self._literals[number] in text for number in self._possible(text))
 
-    def _possible(self, text: bytes) -> list[int]:
-        found = self._short.copy()
-        for window in self._windows.intersection(_windows(text)):
-            found += self._of_window[window]
-        return found
+    def _possible(self, text: bytes) -> Iterator[int]:
+        yield from self._short
+        for width, known in self._known.items():
+            of_window = self._of_window[width]
+            for window in known.intersection(_windows(text, width)):
+                yield from of_window[window]
 
 
-@lru_cache(maxsize=1)  # several tables are asked for the same text, one after another
-def _windows(text: bytes) -> frozenset[int]:
-    return frozenset(memoryview(text)[: len(text) // _WIDTH * _WIDTH].cast("I"))
+@lru_cache(maxsize=2)  # several tables are asked for the same text, one after another
+def _windows(text: bytes, width: int) -> frozenset[int]:
+    return frozenset(memoryview(text)[: len(text) // width * width].cast(_WIDTHS[width]))

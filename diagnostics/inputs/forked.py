@@ -13,7 +13,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, TypeVar
 
 MAX_PROCESSES = 4
@@ -35,7 +35,7 @@ def processes_to_use() -> int:
 
 
 def map_ahead(work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Iterator[Result | None]:
-    """``work(item)`` for each item, in order; None where the process that had it ended early or could not do it."""
+    """``work(item)`` for each item, in order; None where its process ended early, or none could be started."""
     with closing(_Crew(work, items, min(processes, len(items)))) as crew:
         for index in range(len(items)):
             yield crew.result(index)
@@ -62,18 +62,32 @@ class _Crew:
         self._ids: list[int] = []
         self._early: dict[int, bytes] = {}  # what was done before its turn came
         self._given_up: set[int] = set()
-        tokens = _tokens(len(items))
-        for _ in range(processes):
-            reading, writing = os.pipe()
+        with suppress(
+            OSError
+        ):  # no more processes, pipes or memory for this user: what is not done is left to the caller
+            tokens = _tokens(len(items))
+            try:
+                for _ in range(processes):
+                    self._start(work, items, tokens)
+            finally:
+                os.close(tokens)
+
+    def _start(self, work: Callable[[Item], Result], items: Sequence[Item], tokens: int) -> None:
+        """Fork one process. Raises OSError where the system has none left."""
+        reading, writing = os.pipe()
+        try:
             process = os.fork()
-            if process == 0:
-                for other in (reading, *self._open):
-                    os.close(other)
-                _serve(work, items, tokens, writing)
+        except OSError:
+            os.close(reading)
             os.close(writing)
-            self._ids.append(process)
-            self._open[reading] = _NONE
-        os.close(tokens)
+            raise
+        if process == 0:
+            for other in (reading, *self._open):
+                os.close(other)
+            _serve(work, items, tokens, writing)
+        os.close(writing)
+        self._ids.append(process)
+        self._open[reading] = _NONE
 
     def result(self, index: int) -> Any:
         """What came of an item, once it is there; None where nothing will."""

@@ -424,6 +424,23 @@ def test_a_late_line_that_only_counts_is_passed_over_unless_another_message_is_g
         assert not [raw for raw in found if raw in lines]
 
 
+@pytest.mark.parametrize(("most", "done"), [(0, [None] * 4), (1, [0, 1, 4, 9])])
+def test_where_no_more_processes_can_be_started_those_that_are_do_the_work(
+    monkeypatch: pytest.MonkeyPatch, most: int, done: list[int | None]
+) -> None:
+    fork, left = os.fork, iter(range(most))
+
+    def limited() -> int:
+        if next(left, None) is None:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        return fork()
+
+    monkeypatch.setattr(os, "fork", limited)
+    before = len(os.listdir("/proc/self/fd"))
+    assert list(map_ahead(lambda number: number * number, range(4), 3)) == done
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_large_and_small_items_are_dealt_so_that_processes_have_alike_to_do() -> None:
     assert dealt([1] * 5, 2) == [0, 1, 0, 1, 0]
     sizes = [1, 8] * 10

@@ -10,6 +10,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 from raybench.cli import COMMANDS, group  # noqa: E402
+from raybench.cli.usage.command import whole_help  # noqa: E402
 from raybench.version import __version__  # noqa: E402
 
 project = "raybench"
@@ -48,7 +49,7 @@ def write_made_pages() -> None:
 
 def _pages_of(command: click.Command, above: click.Context, name: str) -> Iterator[str]:
     context = click.Context(command, info_name=name, parent=above, max_content_width=100, terminal_width=100)
-    yield f"## {context.command_path.removeprefix('raybench ')}\n\n```text\n{command.get_help(context)}\n```\n"
+    yield f"## {context.command_path.removeprefix('raybench ')}\n\n```text\n{whole_help(command, context)}\n```\n"
     if isinstance(command, click.Group):
         for inner in command.list_commands(context):
             if (found := command.get_command(context, inner)) is not None:

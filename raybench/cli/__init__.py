@@ -10,8 +10,10 @@ import sys
 from collections.abc import Collection, Mapping
 
 import click
+from click.shell_completion import CompletionItem
 
 from raybench.cli.output import open_closed_streams, printing, say
+from raybench.cli.usage.command import TopicGroup
 from raybench.processes.lost_interrupt import send_lost_interrupts_again
 from raybench.version import __version__
 
@@ -48,12 +50,23 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "diagnose": ("raybench.cli.diagnose", "Say what an NCCL log proves, why, and what to do."),
     "estimate": ("raybench.cli.estimate", "Estimate communication, memory, time and cost."),
     "plan": ("raybench.cli.planning.plan", "Plan a training: what fits, how long, what it costs."),
+    "completion": ("raybench.cli.usage.completion", "Have bash, zsh or fish complete what you type."),
     "expected": ("raybench.cli.expected", "Say what bandwidth a healthy system reaches, and why."),
 }
 
 # How `raybench --help` groups them; each command stands in one group.
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Before anything runs": ("init", "selftest", "preflight", "configure", "nodes", "plan", "estimate", "expected"),
+    "Before anything runs": (
+        "init",
+        "selftest",
+        "preflight",
+        "configure",
+        "nodes",
+        "plan",
+        "estimate",
+        "expected",
+        "completion",
+    ),
     "Measure": ("cluster", "fabric", "run", "train", "memory", "checkpoint", "study", "launch"),
     "While it runs": ("top", "agent"),
     "Find out why": ("diagnose", "collect", "slurm"),
@@ -61,7 +74,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(TopicGroup):
     """A group whose commands, those of its ``table``, are imported when they are called."""
 
     table: Mapping[str, tuple[str, str]] = COMMANDS
@@ -78,6 +91,13 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(self.table[cmd_name][0]).command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands of the table, without importing any."""
+        named = [
+            CompletionItem(name, help=line) for name, (_, line) in self.table.items() if name.startswith(incomplete)
+        ]
+        return named or click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing any."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from raybench.cli.output import announce, printing, say
+from raybench.cli.usage.command import TopicCommand
 from raybench.reports.text import printable
 from raybench.services.agent import DEFAULT_INTERVAL_SECONDS, DEFAULT_MAX_BYTES
 
@@ -28,7 +29,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.option(
     "--interval",
     type=float,

@@ -9,6 +9,7 @@ import click
 from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
 from raybench.cli.measure import measure
 from raybench.cli.output import printing
+from raybench.cli.usage.command import TopicCommand
 from raybench.errors import ProblemFoundError, UsageError
 from raybench.services.checkpoint import PLACES_TO_SAVE
 
@@ -16,8 +17,8 @@ EXAMPLES = """\b
 Examples:
   raybench checkpoint --nodes 2 --to /scratch/checkpoints
   raybench checkpoint --to /scratch --to s3://bucket/prefix --to gs://bucket/prefix --model llama-8b
-  raybench checkpoint --to s3://bucket/prefix --endpoint http://storage:9000 --compression zstd --keep
-  raybench checkpoint --check s3://bucket/prefix/raybench-1f2e3d4c-1-0
+  raybench checkpoint --to s3://bucket/prefix --endpoint http://storage:9000 --compression zstd --keep-checkpoints
+  raybench checkpoint --inspect s3://bucket/prefix/raybench-1f2e3d4c-1-0
 """
 
 _OPTIONS: list[Any] = [
@@ -32,15 +33,18 @@ _OPTIONS: list[Any] = [
     click.option("--compression", metavar="NAME", help="none, zstd or zlib.  [default: none]"),
     click.option("--saves", type=int, metavar="N", help="Times each is saved and loaded.  [default: 3]"),
     click.option("--endpoint", metavar="URL", help="S3 or GCS server; else what the environment says."),
-    click.option("--limit-seconds", type=float, metavar="S", help="Time limit of a request to a storage.  "
+    click.option("--request-timeout", "--limit-seconds", "limit_seconds", type=float, metavar="S",
+                 help="Time limit of a request to a storage.  "
                  "[default: 30]"),
-    click.option("--keep", is_flag=True, default=None, help="Leave the checkpoints where they are."),
-    click.option("--check", metavar="PLACE", help="Measure nothing: read every byte of a kept checkpoint, and say what "
+    click.option("--keep-checkpoints", "--keep", "keep", is_flag=True, default=None,
+                 help="Leave the checkpoints where they are."),
+    click.option("--inspect", "--check", "check", metavar="PLACE",
+                 help="Measure nothing: read every byte of a kept checkpoint, and say what "
                  "is wrong with it."),
 ]  # fmt: skip
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
 def command(
     config_file: str | None, as_json: bool, full: bool, quiet: bool, dry_run: bool, check: str | None, **options: Any

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raybench.cli.output import announce, echo_json, printing, say
+from raybench.cli.usage.command import TopicGroup
 
 if TYPE_CHECKING:
     from raybench.services.cluster import ClusterOptions, FinishedCluster
@@ -44,7 +45,7 @@ def _common(function: Any) -> Any:
     return function
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(cls=TopicGroup, epilog=EXAMPLES)
 def command() -> None:
     """Bring up a Ray cluster over the hosts of an inventory, look at it, take it down.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raybench.cli.output import announce, echo_json, printing, say
+from raybench.cli.usage.command import TopicCommand
 
 if TYPE_CHECKING:
     from raybench.documents.collection import CollectedHost
@@ -20,7 +21,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.option("-i", "--inventory", multiple=True, required=True, metavar="FILE", help="Inventory; may be repeated.")
 @click.option("-l", "--limit", metavar="PATTERN", help="Only these hosts, as Ansible's --limit.")
 @click.option(

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from raybench.cli.output import announce, printing, say
+from raybench.cli.usage.command import TopicCommand
 from raybench.errors import UsageError
 
 EXAMPLES = """\b
@@ -20,7 +21,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.option(
     "--inventory", "-i", "inventories", multiple=True, metavar="FILE", help="Inventory of Ansible; may be repeated."
 )

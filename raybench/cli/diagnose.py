@@ -9,6 +9,7 @@ import click
 
 from diagnostics.output import FORMATS
 from raybench.cli.output import announce, printing, say
+from raybench.cli.usage.command import TopicCommand
 from raybench.errors import UsageError
 from raybench.whole_file import write_whole
 
@@ -27,7 +28,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.argument("paths", nargs=-1, metavar="PATH...")
 @click.option(
     "--format", "output_format", type=click.Choice(FORMATS), default="text", show_default=True, help="Output format."

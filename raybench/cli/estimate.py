@@ -8,6 +8,7 @@ import click
 
 from raybench.cli.cluster_options import with_options
 from raybench.cli.output import printing
+from raybench.cli.usage.command import TopicCommand
 from raybench.services.estimate import BYTES
 
 EXAMPLES = """\b
@@ -27,10 +28,11 @@ _OPTIONS: list[Any] = [
                  "Or the config.json of a Hugging Face model, its folder, or package.module:factory of a "
                  "torch.nn.Module."),
     click.option("--layers", type=int, help="Another number of layers than the model's."),
-    click.option("--hidden", type=int, help="Another hidden size."),
+    click.option("--hidden-size", "--hidden", "hidden", type=int, help="Another hidden size."),
     click.option("--heads", type=int, help="Another number of attention heads."),
     click.option("--kv-heads", type=int, help="Another number of key and value heads."),
-    click.option("--feedforward", type=int, help="Another inner width of the MLP."),
+    click.option("--intermediate-size", "--feedforward", "feedforward", type=int,
+                 help="Another inner width of the MLP."),
     click.option("--vocabulary", type=int, help="Another vocabulary."),
     click.option("--world-size", type=int, default=8, show_default=True, help="Ranks, one per GPU."),
     click.option("--gpus-per-node", type=int, help="Ranks a node.  [default: the node type's, else 8]"),
@@ -63,8 +65,10 @@ _OPTIONS: list[Any] = [
     click.option("--latency-us", type=float, help="A hop between nodes, microseconds.  [default: 12]"),
     click.option("--batch-size", type=int, default=1, show_default=True, help="Samples a rank and micro-batch."),
     click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),
-    click.option("--accumulation", type=int, default=1, show_default=True, help="Micro-batches a step."),
-    click.option("--reduce-each/--reduce-last", default=True, help="FSDP with --accumulation: reduce gradients in "
+    click.option("--gradient-accumulation-steps", "--accumulation", "accumulation", type=int, default=1,
+                 show_default=True, help="Micro-batches a step."),
+    click.option("--reduce-each/--reduce-last", default=True,
+                 help="FSDP with --gradient-accumulation-steps: reduce gradients in "
                  "each micro-batch, as most people do, or add them up whole and reduce them in the last, as raybench "
                  "train does: less is sent, more is held.  [default: each]"),
     click.option("--dtype", type=click.Choice(list(BYTES)), default="bf16", show_default=True,
@@ -107,7 +111,7 @@ _OPTIONS: list[Any] = [
 ]  # fmt: skip
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @with_options(_OPTIONS)
 def command(as_json: bool, **options: Any) -> None:
     """Estimate communication, memory, step time, throughput and cost of a training run, without running it.

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from raybench.cli.output import printing
+from raybench.cli.usage.command import TopicCommand
 from raybench.services.expected import CHOICES
 
 EXAMPLES = """\b
@@ -17,7 +18,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.option("--node-type", metavar="NAME", help="A machine as it is sold, such as p5.48xlarge or 'DGX H100'.")
 @click.option("--gpu", metavar="NAME", help="H100, A100, MI300X, ..., or a device name of nvidia-smi.")
 @click.option("--nodes", type=int, default=1, show_default=True, help="Nodes.")

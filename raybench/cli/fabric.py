@@ -9,11 +9,12 @@ import click
 
 from raybench.cli.cluster_options import with_options
 from raybench.cli.output import announce, printing, say
+from raybench.cli.usage.command import TopicGroup
 from raybench.services.fabric import CHOICES, DEFAULTS
 
 EXAMPLES = """\b
 Examples:
-  raybench fabric plan --nodes 1000 --leaf 32 --simulate
+  raybench fabric plan --nodes 1000 --leaf-size 32 --simulate
   raybench fabric run -i hosts.yml                        every host with four others, every RDMA device
   raybench fabric run -i hosts.yml --scope all            every pair, in N - 1 rounds
   raybench fabric run -i hosts.yml --tool ib_write_lat --json
@@ -33,7 +34,7 @@ Exit codes: 0 all is as expected; 1 a host, device or way is slow or down; 2 inv
 PLAN_EXAMPLES = """\b
 Examples:
   raybench fabric plan --nodes 10 --scope all
-  raybench fabric plan --nodes 1000 --leaf 32 --simulate
+  raybench fabric plan --nodes 1000 --leaf-size 32 --simulate
 """
 IMPORT_EXAMPLES = """\b
 Examples:
@@ -47,7 +48,7 @@ Exit codes: 0 nothing is wrong in what the files tell of, or only worth a look; 
 """
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(cls=TopicGroup, epilog=EXAMPLES)
 def command() -> None:
     """Measure the network between hosts in rounds of disjoint pairs, and say what is at fault."""
 
@@ -62,7 +63,8 @@ _SCOPE = click.option(
 @command.command("plan", epilog=PLAN_EXAMPLES)
 @with_options([
     click.option("--nodes", type=click.IntRange(2, 100_000), required=True, metavar="N", help="Hosts of the fabric."),
-    click.option("--leaf", type=click.IntRange(1, 100_000), metavar="L", help="Hosts of a leaf switch."),
+    click.option("--leaf-size", "--leaf", "leaf", type=click.IntRange(1, 100_000), metavar="L",
+                 help="Hosts of a leaf switch."),
     _SCOPE,
     click.option("--matchings", type=click.IntRange(1), metavar="K", help="Rounds of scope sample.  [default: 4]"),
     click.option("--seconds", type=click.IntRange(1, 3600), default=DEFAULTS.seconds, show_default=True, metavar="S",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from raybench.cli.output import announce, printing
+from raybench.cli.usage.command import TopicCommand
 
 if TYPE_CHECKING:
     from raybench.services.init import WrittenInventory
@@ -21,7 +22,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.argument("names", nargs=-1, metavar="[HOST]...")
 @click.option("--hosts", "lists", multiple=True, metavar="LIST", help="Names with ranges, as Slurm and pdsh write "
               "them: 'gpu-[01-10,12]'. May be repeated.")  # fmt: skip

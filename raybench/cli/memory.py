@@ -8,14 +8,15 @@ import click
 
 from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
 from raybench.cli.measure import measure
+from raybench.cli.usage.command import TopicCommand
 from raybench.errors import UsageError
 
 EXAMPLES = """\b
 Examples:
   raybench memory --model llama-1b --batch-sizes 1,2,4 --dtype bf16
   raybench memory --model mistral-7b --strategy qlora --sequence-length 512
-  raybench memory --model llama-70b --strategy fsdp --shards 64 --batch-sizes 1,2 --checkpoint-activations
-  raybench memory --model small --limit 512M --json > result.json
+  raybench memory --model llama-70b --strategy fsdp --shards 64 --batch-sizes 1,2 --activation-checkpointing
+  raybench memory --model small --memory-limit 512M --json > result.json
 """
 
 _OPTIONS: list[Any] = [
@@ -31,15 +32,18 @@ _OPTIONS: list[Any] = [
     click.option("-d", "--dtype", metavar="TYPE", help="bfloat16, float16, float32 or float8.  [default: bfloat16 on a "
                  "GPU that has it, else float32]"),
     click.option("--optimizer", metavar="NAME", help="adamw, adam or sgd.  [default: adamw]"),
-    click.option("--checkpoint-activations", is_flag=True, default=None, help="Compute activations again in the "
+    click.option("--activation-checkpointing", "--checkpoint-activations", "checkpoint_activations",
+                 is_flag=True, default=None, help="Compute activations again in the "
                  "backward pass."),
-    click.option("--limit", metavar="SIZE", help="Memory it may take.  [default: what is free]"),
+    click.option("--memory-limit", "--limit", "limit", metavar="SIZE",
+                 help="Memory it may take.  [default: what is free]"),
     click.option("--most-batch", type=int, metavar="N", help="Where the search ends.  [default: 4096, on a CPU 8]"),
-    click.option("--limit-seconds", type=float, metavar="S", help="Time limit of one trial.  [default: 300]"),
+    click.option("--trial-timeout", "--limit-seconds", "limit_seconds", type=float, metavar="S",
+                 help="Time limit of one trial.  [default: 300]"),
 ]  # fmt: skip
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
 def command(config_file: str | None, as_json: bool, full: bool, quiet: bool, dry_run: bool, **options: Any) -> None:
     """Measure what training takes of a rank's memory, by batch size, and find the largest batch that fits.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raybench.cli.output import announce, printing, say
+from raybench.cli.usage.command import TopicCommand
 
 if TYPE_CHECKING:
     from raybench.documents.preflight import CheckResult
@@ -30,7 +31,7 @@ Every expectation is a variable preflight_NAME of the inventory, for all hosts, 
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.option(
     "--inventory", "-i", "inventories", multiple=True, metavar="FILE", help="Inventory of Ansible; may be repeated."
 )

@@ -7,6 +7,7 @@ import click
 
 from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
 from raybench.cli.measure import measure
+from raybench.cli.usage.command import TopicCommand
 from raybench.config import load_config
 
 EXAMPLES = """\b
@@ -50,7 +51,7 @@ _OPTIONS: list[Any] = [
 ]  # fmt: skip
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
 def command(config_file: str | None, as_json: bool, full: bool, quiet: bool, dry_run: bool, **options: Any) -> None:
     """Measure and verify collectives, one rank per GPU, over a Ray cluster.

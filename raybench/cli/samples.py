@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raybench.cli.output import printing, say
+from raybench.cli.usage.command import TopicGroup
 
 if TYPE_CHECKING:
     from raybench.services.samples import ImportedSamples
@@ -19,7 +20,7 @@ Examples:
 """
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(cls=TopicGroup, epilog=EXAMPLES)
 def command() -> None:
     """Samples of a run's nodes: GPUs, ports and processors over time, beside what was measured."""
 

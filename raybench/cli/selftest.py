@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raybench.cli.output import printing, say
+from raybench.cli.usage.command import TopicCommand
 
 if TYPE_CHECKING:
     from raybench.documents.selftest import SelftestCheck
@@ -16,18 +17,26 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   raybench selftest                             all that this machine can prove; half a minute without GPUs
-  raybench selftest --gpu                       GPUs are to be proved: exit code 3 where there is none to use
+  raybench selftest --need-gpu                    GPUs are to be proved: exit code 3 where there is none to use
   raybench selftest --quick                     one message size and one training
   raybench selftest --only torch-cuda,nccl-library
   raybench selftest --json > selftest.json
 """
 
 
-@click.command(epilog=EXAMPLES)
-@click.option("--gpu", is_flag=True, help="GPUs are to be proved: where torch can use none, nothing else is tried.")
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
+@click.option(
+    "--need-gpu",
+    "--gpu",
+    "gpu",
+    is_flag=True,
+    help="GPUs are to be proved: where torch can use none, nothing else is tried.",
+)
 @click.option("--quick", is_flag=True, help="One message size, ddp alone, no memory.")
-@click.option("--only", multiple=True, metavar="ID,...", help="Only these checks (--list). May be repeated.")
-@click.option("--list", "list_checks", is_flag=True, help="List the checks with what they need, and stop.")
+@click.option("--only", multiple=True, metavar="ID,...", help="Only these checks (--list-checks). May be repeated.")
+@click.option(
+    "--list-checks", "--list", "list_checks", is_flag=True, help="List the checks with what they need, and stop."
+)
 @click.option(
     "--output-dir",
     default="runs",
@@ -45,7 +54,7 @@ def command(only: tuple[str, ...], list_checks: bool, as_json: bool, full: bool,
     """Prove that this installation works: driver, CUDA, NCCL, torch and Ray fit, and small runs give what they should.
 
     One rank per GPU; without GPUs it proves what CPUs can, two ranks over gloo, and says what it did not. Exit code
-    0: all checks that can be run here passed; 1: one failed; 3: unknown, stopped, or --gpu without a GPU to use.
+    0: all checks that can be run here passed; 1: one failed; 3: unknown, stopped, or --need-gpu without a GPU to use.
     """
     from raybench.services.selftest.table import list_of_checks
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from raybench.cli.output import deliver, printing, say
+from raybench.cli.usage.command import TopicCommand
 from raybench.errors import UsageError
 from raybench.reports.formats import FORMATS
 
@@ -25,7 +26,7 @@ Examples:
 _TEXT = "text"
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--format",

@@ -9,6 +9,7 @@ import click
 from raybench.cli.cluster_options import with_options
 from raybench.cli.output import announce, echo_json, printing, say
 from raybench.cli.study_options import PRICE_OPTIONS, PrintOptions, study_command
+from raybench.cli.usage.command import TopicCommand, TopicGroup
 
 if TYPE_CHECKING:
     import threading
@@ -56,7 +57,7 @@ Examples:
 """
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(cls=TopicGroup, epilog=EXAMPLES)
 def command() -> None:
     """Compare configurations by many runs in an order that drift cannot favour, and say what is certain.
 
@@ -126,7 +127,9 @@ def model_size(options: "StudyOptions", shown: PrintOptions) -> None:
     _conduct(options, shown)
 
 
-@click.command("show", short_help="Show a study again, complete or not, from the folders of its trials.")
+@click.command(
+    "show", cls=TopicCommand, short_help="Show a study again, complete or not, from the folders of its trials."
+)
 @click.argument("folder", metavar="DIR")
 @with_options(PRICE_OPTIONS)
 @click.option("--json", "as_json", is_flag=True, help="Print study.json on standard output instead of tables.")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raybench.cli.usage.command import TopicCommand
+
 if TYPE_CHECKING:
     from raybench.documents.study.plan import Kind
     from raybench.services.study_options import StudyOptions
@@ -43,7 +45,7 @@ class PrintOptions:
     quiet: bool
 
 
-class WorkloadCommand(click.Command):
+class WorkloadCommand(TopicCommand):
     """A command that hands what it does not know, and all after ``--``, on to another one."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:

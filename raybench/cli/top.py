@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from raybench.cli.output import printing, say
+from raybench.cli.usage.command import TopicCommand
 
 if TYPE_CHECKING:
     from raybench.documents.live_hosts import LiveHosts
@@ -24,7 +25,7 @@ Examples:
 _PERIOD_SECONDS = 1.0
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.argument("places", nargs=-1, metavar="[RUN|HOST...]")
 @click.option("--once", is_flag=True, help="Print one screen and end.")
 @click.option("--json", "as_json", is_flag=True, help="Print live.json; without --once a line each second.")

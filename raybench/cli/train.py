@@ -7,6 +7,7 @@ import click
 
 from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
 from raybench.cli.measure import measure
+from raybench.cli.usage.command import TopicCommand
 
 EXAMPLES = """\b
 Examples:
@@ -43,7 +44,8 @@ _OPTIONS: list[Any] = [
     click.option("--gradient-accumulation-steps", "--accumulate", "accumulate", type=int, metavar="N",
                  help="Micro-batches a step; gradients are synchronised in the "
                  "last.  [default: 1]"),
-    click.option("--checkpoint-activations", is_flag=True, default=None, help="Compute activations again in the "
+    click.option("--activation-checkpointing", "--checkpoint-activations", "checkpoint_activations",
+                 is_flag=True, default=None, help="Compute activations again in the "
                  "backward pass instead of keeping them."),
     click.option("--compile", is_flag=True, default=None, help="torch.compile the model."),
     click.option("--sharding", metavar="KIND", help="Of fsdp: full; grad-op keeps gathered parameters until the "
@@ -74,7 +76,7 @@ _OPTIONS: list[Any] = [
 ]  # fmt: skip
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
 def command(
     config_file: str | None, as_json: bool, full: bool, quiet: bool, dry_run: bool, strategy: str | None, **options: Any

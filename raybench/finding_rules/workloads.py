@@ -29,7 +29,7 @@ DOES_NOT_FIT = MeasuredRule(
     text="""
 A training step with a batch of one takes more memory than there is.
 
-Symptom: `raybench memory` finds no batch size that fits into the GPU, or into --limit.
+Symptom: `raybench memory` finds no batch size that fits into the GPU, or into --memory-limit.
 
 Why: parameters, gradients, optimizer state and the activations of one sample are larger than the memory of one rank.
 
@@ -39,7 +39,7 @@ Source: what the allocator says after a step; `raybench estimate` calculates the
 """,
     recommended=advice(
         "take-less-memory",
-        "Shard with --strategy fsdp, add --checkpoint-activations, or shorten --sequence-length.",
+        "Shard with --strategy fsdp, add --activation-checkpointing, or shorten --sequence-length.",
     ),
 )
 

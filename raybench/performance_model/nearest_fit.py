@@ -108,7 +108,7 @@ def _smaller(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
         return None
     times = samples // batch
     return (
-        f"--batch-size {batch} --accumulation {times}",
+        f"--batch-size {batch} --gradient-accumulation-steps {times}",
         replace(run, setup=replace(kept, batch_size=batch), accumulation=times),
     )
 

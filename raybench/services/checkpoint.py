@@ -45,7 +45,7 @@ def check_checkpoint(place: str, options: Mapping[str, Any] = MappingProxyType({
     from raybench.benchmarks.checkpoint.options import CheckpointOptions
 
     if not place.strip():
-        raise UsageError("--check is empty; write the folder of a kept checkpoint, or s3://bucket/prefix/NAME")
+        raise UsageError("--inspect is empty; write the folder of a kept checkpoint, or s3://bucket/prefix/NAME")
     chosen = CheckpointOptions(**{**options, "to": (place,)})
     above, folder = _divided(place)
     from raybench.benchmarks.checkpoint.manifest import CheckpointError
@@ -70,7 +70,7 @@ def _divided(place: str) -> tuple[str, str]:
     if scheme == "file":
         return above or slash or ".", folder
     if not above:
-        raise UsageError(f"--check {place} names no checkpoint in the bucket; write {place.rstrip('/')}/NAME")
+        raise UsageError(f"--inspect {place} names no checkpoint in the bucket; write {place.rstrip('/')}/NAME")
     return f"{scheme}://{above}", folder
 
 
@@ -81,6 +81,10 @@ def _look_for(place: str) -> None:
         return
     folder = Path(rest)
     if not folder.is_dir():
-        raise UsageError(f"--check {place}: there is no such folder; name one that --keep left, with its own name")
+        raise UsageError(
+            f"--inspect {place}: there is no such folder; name one that --keep-checkpoints left, with its own name"
+        )
     if not any(folder.glob("rank-*.bin")) and not (folder / "manifest.json").exists():
-        raise UsageError(f"--check {place}: this folder holds no checkpoint; name one that --keep left in it")
+        raise UsageError(
+            f"--inspect {place}: this folder holds no checkpoint; name one that --keep-checkpoints left in it"
+        )

@@ -115,7 +115,7 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
     machine = machine_of(options)
     given_ranks = _at_least_one(options.gpus_per_node, "--gpus-per-node")
     ranks_per_node = given_ranks or (machine.node.gpus if machine.node else 8)
-    _at_least_one(options.accumulation, "--accumulation")
+    _at_least_one(options.accumulation, "--gradient-accumulation-steps")
     layout = Layout(
         world_size=options.world_size,
         ranks_per_node=ranks_per_node,

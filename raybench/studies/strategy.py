@@ -25,6 +25,8 @@ _STRATEGIES = {
     "qlora": ("--strategy", "qlora"),
 }
 
+STRATEGY_NAMES = tuple(_STRATEGIES)
+
 
 def strategy_variant(name: str) -> Variant:
     """The variant of a strategy. Raises UsageError for one that is not known."""

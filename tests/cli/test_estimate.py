@@ -223,7 +223,7 @@ def test_the_text_names_formulas_and_sources() -> None:
         (("--gpu", "H100", "--nics", "8"), "belong together"),
         (("--gpu", "H100", "--node-gb-per-s", "nan"), "must be from 1e-06"),
         (("--gpu", "H100", "--heads", "7"), "multiple of 7 heads"),
-        (("--gpu", "H100", "--accumulation", "0"), "--accumulation is 0"),
+        (("--gpu", "H100", "--gradient-accumulation-steps", "0"), "--gradient-accumulation-steps is 0"),
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_with_what_to_give(options: tuple[str, ...], words: str) -> None:

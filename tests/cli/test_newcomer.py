@@ -50,7 +50,10 @@ from tests.command import RAYBENCH, raybench
             "no tag in configure.yml named 'memlok'; did you mean 'memlock'?",
         ),
         (["run", "--suite", "allreduce"], "no suite or benchmark 'allreduce'; did you mean 'all_reduce'?"),
-        (["memory", "--limit", "5"], "--limit 5 is 5 bytes; it must be at least 1M: write its unit, such as 5G"),
+        (
+            ["memory", "--memory-limit", "5"],
+            "--memory-limit 5 is 5 bytes; it must be at least 1M: write its unit, such as 5G",
+        ),
         (["run", "--log-limit", "16"], "--log-limit 16 is 16 bytes; it must be at least 4K"),
         (["run", "--env", "GLOO_SOCKET_IFNAME=no0"], "GLOO_SOCKET_IFNAME=no0: this machine has no such interface; "),
         (

@@ -61,7 +61,7 @@ def test_a_model_of_70b_on_four_nodes_needs_shards_and_recomputation_or_is_cut()
     fitting = [way for way in plan["ways"] if way["fits"]]
     whole = [way for way in fitting if way["tensor_parallel"] * way["pipeline_parallel"] == 1]
     assert [(way["strategy"], way["activation_checkpointing"]) for way in whole] == [("fsdp", True)]
-    assert "--checkpoint-activations" in whole[0]["command"]
+    assert "--activation-checkpointing" in whole[0]["command"]
     cut = [way for way in fitting if way not in whole]
     assert {way["tensor_parallel"] for way in cut} <= {4, 8}
     assert all(way["peak"] < 0.95 * plan["device_bytes"] for way in cut)

@@ -31,10 +31,10 @@ from tests.command import started
         (memory, ["--limit", "much"], "not a size"),
         (checkpoint, ["--to", "ftp://x/y"], "not a place for checkpoints"),
         (checkpoint, ["--modes", "later"], "--modes 'later'"),
-        (checkpoint, ["--check", "nope"], "--check nope: there is no such folder"),
-        (checkpoint, ["--check", "file://nope"], "--check file://nope: there is no such folder"),
-        (checkpoint, ["--check", "/usr"], "--check /usr: this folder holds no checkpoint"),
-        (checkpoint, ["--check", ""], "--check is empty"),
+        (checkpoint, ["--inspect", "nope"], "--inspect nope: there is no such folder"),
+        (checkpoint, ["--inspect", "file://nope"], "--inspect file://nope: there is no such folder"),
+        (checkpoint, ["--inspect", "/usr"], "--inspect /usr: this folder holds no checkpoint"),
+        (checkpoint, ["--inspect", ""], "--inspect is empty"),
     ],
 )
 def test_wrong_use_is_said(command: object, arguments: list[str], message: str) -> None:

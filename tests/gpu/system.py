@@ -70,7 +70,7 @@ def has_code(arch_list: list[str], major: int, minor: int) -> bool:
 
 
 def selftest(bench: Bench) -> Outcome:
-    """``raybench selftest --gpu``, as a user runs it; in a dry run its two checks that start no ranks."""
+    """``raybench selftest --need-gpu``, as a user runs it; in a dry run its two checks that start no ranks."""
     words = ["--gpu"] if bench.on_gpu else ["--only", "python-packages,torch-import"]
     code, document = _raybench(bench, ["selftest", *words, "--json", "--output-dir", str(bench.folder / "runs")], {})
     _note_devices(bench, document["ranks"])

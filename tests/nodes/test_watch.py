@@ -249,7 +249,7 @@ def test_ctrl_c_between_rounds_ends_it_with_the_last_rounds_code(tmp_path: Path)
 
 
 def test_ctrl_c_ends_the_command_and_its_hosts_in_order(tmp_path: Path) -> None:
-    words = [sys.executable, "-P", "-c", "from raybench.cli import main; main()", "nodes", "watch", "--every", "60"]
+    words = [sys.executable, "-P", "-c", "from raybench.cli import main; main()", "nodes", "watch", "--interval", "60"]
     process = subprocess.Popen(
         [*words, "--output-dir", str(tmp_path / "runs")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         cwd=tmp_path,

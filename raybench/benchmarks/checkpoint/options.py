@@ -38,7 +38,7 @@ class CheckpointOptions:
         if not 1 <= self.saves <= 1000:
             raise UsageError(f"--saves is {self.saves}; it must be from 1 to 1000")
         if not 0 < self.limit_seconds <= 86400:
-            raise UsageError(f"--limit-seconds is {self.limit_seconds}; it must be above 0 and at most 86400")
+            raise UsageError(f"--request-timeout is {self.limit_seconds}; it must be above 0 and at most 86400")
         for place in self.to:
             if not place.strip():
                 raise UsageError(f"--to is empty; write {PLACES}")

@@ -20,6 +20,8 @@ def _unfit(point: MemoryPoint) -> Finding:
     return DOES_NOT_FIT.finding(
         confidence="certain",
         summary=f"{point.label}: not even one sample fits into {format_bytes(point.limit_bytes)}",
-        explanation="A training step with a batch of one takes more memory than there is, or than --limit allows.",
+        explanation=(
+            "A training step with a batch of one takes more memory than there is, or than --memory-limit allows."
+        ),
         recommendations=DOES_NOT_FIT.advise(),
     )

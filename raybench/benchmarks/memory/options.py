@@ -47,7 +47,7 @@ class MemoryOptions:
             raise UsageError("--shards and --sharding are of --strategy fsdp")
         if not 0 < self.limit_seconds <= _LONGEST_SECONDS:
             raise UsageError(
-                f"--limit-seconds is {self.limit_seconds:g}; it must be above 0, at most {_LONGEST_SECONDS}"
+                f"--trial-timeout is {self.limit_seconds:g}; it must be above 0, at most {_LONGEST_SECONDS}"
             )
         if self.most_batch is not None and not 1 <= self.most_batch <= _MOST_BATCH:
             raise UsageError(f"--most-batch is {self.most_batch}; it must be from 1 to {_MOST_BATCH}")
@@ -55,7 +55,7 @@ class MemoryOptions:
         if not self.batch_sizes or any(not 1 <= size <= most for size in self.batch_sizes):
             raise UsageError(f"--batch-sizes must be from 1 to --most-batch ({most}), such as 1,2,4")
         if self.limit is not None:
-            parse_amount("--limit", self.limit, "1M")  # no training fits into less
+            parse_amount("--memory-limit", self.limit, "1M")  # no training fits into less
         self.training(self.batch_sizes[0])
 
     def training(self, batch_size: int) -> TrainingOptions:

@@ -55,7 +55,7 @@ def measure_apart(order: Order, seconds: float) -> Trial:
     except subprocess.TimeoutExpired:
         raise RuntimeError(
             f"the trial with batch size {order.training.batch_size} took more than {seconds:g} s; "
-            "give it more with --limit-seconds, or end the search at smaller ones with --most-batch"
+            "give it more with --trial-timeout, or end the search at smaller ones with --most-batch"
         ) from None
     if (
         child.returncode < 0

@@ -8,6 +8,7 @@ import click
 
 from raybench.cli.comparing.showing import FORMAT, FULL, JSON, OUTPUT, show_document
 from raybench.cli.output import deliver, say
+from raybench.cli.usage.command import TopicGroup
 from raybench.reports.formats import FORMATS
 
 EXAMPLES = """\b
@@ -18,7 +19,7 @@ Examples:
 """
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(cls=TopicGroup, epilog=EXAMPLES)
 def command() -> None:
     """Keep what a healthy configuration reaches over many runs, and check later runs against it.
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from raybench.cli.comparing.showing import FORMAT, FULL, JSON, OUTPUT, show_document
+from raybench.cli.usage.command import TopicCommand
 
 EXAMPLES = """\b
 Examples:
@@ -18,7 +19,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.argument("results", nargs=-1, required=True, metavar="A B [...]", type=click.Path(path_type=Path))
 @click.option(
     "--gate",

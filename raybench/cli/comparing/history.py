@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from raybench.cli.comparing.showing import FORMAT, FULL, JSON, OUTPUT, show_document
+from raybench.cli.usage.command import TopicCommand
 
 EXAMPLES = """\b
 Examples:
@@ -16,7 +17,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @JSON
 @FORMAT

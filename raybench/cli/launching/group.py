@@ -3,6 +3,7 @@
 import click
 
 from raybench.cli.launching import kubernetes, ranks, slurm
+from raybench.cli.usage.command import TopicGroup
 
 EXAMPLES = """\b
 Examples:
@@ -12,7 +13,7 @@ Examples:
 """
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(cls=TopicGroup, epilog=EXAMPLES)
 def command() -> None:
     """Run, train, study under the scheduler that a cluster has: the command after -- is raybench's own.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from raybench.cli.output import printing
+from raybench.cli.usage.command import TopicGroup
 
 if TYPE_CHECKING:
     from raybench.services.launching.slurm_import import ImportedJob
@@ -22,7 +23,7 @@ Files of the same job (1417.out, 1417.err) are read together. Exit codes: 0 all 
 """
 
 
-@click.group(epilog=EXAMPLES)
+@click.group(cls=TopicGroup, epilog=EXAMPLES)
 def command() -> None:
     """Read what jobs of Slurm left; 'raybench launch slurm' starts one."""
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import click
 
+from raybench.cli.usage.command import TopicCommand
 
-class LaunchCommand(click.Command):
+
+class LaunchCommand(TopicCommand):
     """A command that hands all after ``--`` on."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ import click
 
 from raybench.cli.nodes.options import names_of
 from raybench.cli.output import printing, say
+from raybench.cli.usage.command import TopicCommand
 from raybench.reports.text import printable
 
 EXAMPLES = """\b
@@ -21,11 +22,12 @@ Slurm calls its programs without arguments: put the line into a script, with ful
 """
 
 
-@click.command("check", epilog=EXAMPLES)
+@click.command("check", cls=TopicCommand, epilog=EXAMPLES)
 @click.option("--only", multiple=True, metavar="CHECK,...", help="Only these checks or concerns. May be repeated.")
 @click.option("--skip", multiple=True, metavar="CHECK,...", help="Leave these out. May be repeated.")
 @click.option("--expect", multiple=True, metavar="NAME=VALUE", help="As of preflight, such as gpu_count=8.")
 @click.option(
+    "--timeout",
     "--time-limit",
     "limit_seconds",
     type=click.FloatRange(1, 60),

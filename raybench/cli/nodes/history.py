@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from raybench.cli.output import printing
+from raybench.cli.usage.command import TopicCommand
 from raybench.reports.text import printable
 
 EXAMPLES = """\b
@@ -17,7 +18,7 @@ Examples:
 """
 
 
-@click.command("history", epilog=EXAMPLES)
+@click.command("history", cls=TopicCommand, epilog=EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("host", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON, hosts that are healthy included.")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from raybench.cli.nodes.options import AS_JSON, MAX_AGE, REPORT, acting, end, print_text, show_actions
+from raybench.cli.usage.command import TopicCommand
 
 EXAMPLES = """\b
 Examples:
@@ -20,7 +21,7 @@ raybench/drain. No pod is evicted: 'kubectl drain' does that.
 """
 
 
-@click.command("kubernetes", epilog=EXAMPLES)
+@click.command("kubernetes", cls=TopicCommand, epilog=EXAMPLES)
 @REPORT
 @acting
 @MAX_AGE

@@ -8,6 +8,7 @@ import click
 
 from raybench.cli.nodes.options import REPORT
 from raybench.cli.output import printing
+from raybench.cli.usage.command import TopicCommand
 from raybench.reports.text import printable
 
 _STATES = ("healthy", "degraded", "drain", "unknown")
@@ -20,7 +21,7 @@ Examples:
 """
 
 
-@click.command("list", epilog=EXAMPLES)
+@click.command("list", cls=TopicCommand, epilog=EXAMPLES)
 @REPORT
 @click.option("--state", "states", multiple=True, type=click.Choice(_STATES), help="These alone. May be repeated.")
 @click.option(

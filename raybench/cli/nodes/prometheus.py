@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from raybench.cli.nodes.options import OUTPUT, REPORT, print_text
+from raybench.cli.usage.command import TopicCommand
 
 EXAMPLES = """\b
 Examples:
@@ -13,7 +14,7 @@ Examples:
 """
 
 
-@click.command("prometheus", epilog=EXAMPLES)
+@click.command("prometheus", cls=TopicCommand, epilog=EXAMPLES)
 @REPORT
 @OUTPUT
 def command(report: Path, output: Path | None) -> None:

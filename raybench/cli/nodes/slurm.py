@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from raybench.cli.nodes.options import AS_JSON, MAX_AGE, REPORT, acting, end, show_actions
+from raybench.cli.usage.command import TopicCommand
 
 EXAMPLES = """\b
 Examples:
@@ -18,7 +19,7 @@ reason (scontrol update NodeName=... Reason=...) and the node stays drained unti
 """
 
 
-@click.command("slurm", epilog=EXAMPLES)
+@click.command("slurm", cls=TopicCommand, epilog=EXAMPLES)
 @REPORT
 @acting
 @MAX_AGE

@@ -8,21 +8,22 @@ import click
 
 from raybench.cli.nodes.options import acting, names_of
 from raybench.cli.output import printing
+from raybench.cli.usage.command import TopicCommand
 from raybench.reports.text import printable
 
 EXAMPLES = """\b
 Examples:
-  raybench nodes watch -i hosts.yml --every 300                        looks, and says what changes
+  raybench nodes watch -i hosts.yml --interval 300                        looks, and says what changes
   raybench nodes watch -i hosts.yml --slurm                            and what it would drain and resume
   raybench nodes watch -i hosts.yml --slurm --apply --bad 3 --good 6
-  raybench nodes watch -i hosts.yml --level 2 --every 3600             tests idle nodes for a minute every hour
+  raybench nodes watch -i hosts.yml --level 2 --interval 3600             tests idle nodes for a minute every hour
   raybench nodes watch -i hosts.yml --prometheus /var/lib/prometheus/node-exporter/raybench.prom
 
 Ctrl-C ends it in order. Looks in a row are kept in the history: a watch that is started again goes on where it was.
 """
 
 
-@click.command("watch", epilog=EXAMPLES)
+@click.command("watch", cls=TopicCommand, epilog=EXAMPLES)
 @click.option("--inventory", "-i", "inventories", multiple=True, metavar="FILE", help="As of preflight.")
 @click.option("--limit", "-l", metavar="PATTERN", help="Only these hosts or groups of the inventory.")
 @click.option("--only", multiple=True, metavar="CHECK,...", help="Only these checks or concerns. May be repeated.")
@@ -35,7 +36,8 @@ Ctrl-C ends it in order. Looks in a row are kept in the history: a watch that is
     show_default=True,
     help="1 only looks; 2 tests each node for a minute in each round, 3 for up to ten: let no job run.",
 )
-@click.option("--every", "every_seconds", type=click.FloatRange(5), default=300.0, show_default=True, metavar="S",
+@click.option("--interval", "--every", "every_seconds",
+              type=click.FloatRange(5), default=300.0, show_default=True, metavar="S",
               help="From the begin of a round to that of the next, seconds.")  # fmt: skip
 @click.option("--bad", type=click.IntRange(1), default=3, show_default=True, help="Bad looks in a row that drain.")
 @click.option("--good", type=click.IntRange(1), default=3, show_default=True, help="Good looks in a row that resume.")

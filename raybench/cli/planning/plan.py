@@ -9,6 +9,7 @@ import click
 
 from raybench.cli.cluster_options import with_options
 from raybench.cli.output import printing
+from raybench.cli.usage.command import TopicCommand
 from raybench.errors import UsageError
 
 EXAMPLES = """\b
@@ -85,7 +86,7 @@ _OPTIONS: list[Any] = [
 _OF_PLAN = ("nodes", "method", "samples_per_step", "tokens", "samples", "epochs", "deadline_seconds", "budget")
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.argument("model", metavar="MODEL")
 @with_options(_OPTIONS)
 def command(model: str, as_json: bool, **options: Any) -> None:

@@ -17,7 +17,7 @@ class CheckpointPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="c
     """Seconds by repetition, the slowest rank deciding. Bytes are all ranks' together, as tensors and as stored.
 
     ``verified``: what was loaded is bit for bit what was saved; None where it was not compared. ``kept``:
-    where the last one was left, for ``raybench checkpoint --check``. Not ``complete``: the run ended before all of
+    where the last one was left, for ``raybench checkpoint --inspect``. Not ``complete``: the run ended before all of
     ``saves_asked`` were through.
     """
 

@@ -19,7 +19,7 @@ def _sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
         if points:
             notes = [f"{printable(point.label)}: FAILED: {printable(point.failed)}" for point in points if point.failed]
             notes += [
-                f"{printable(point.label)}: kept; raybench checkpoint --check {printable(shlex.quote(point.kept))}"
+                f"{printable(point.label)}: kept; raybench checkpoint --inspect {printable(shlex.quote(point.kept))}"
                 for point in points
                 if point.kept
             ]

@@ -25,9 +25,9 @@ def command_of(way: "Way", request: "EstimateRequest") -> str:
     words += ["--model", request.model.name, "--batch-size", str(setup.batch_size)]
     words += ["--sequence-length", str(setup.sequence_length), "--dtype", request.dtype]
     if way.estimate.request.accumulation > 1:
-        words += ["--accumulate", str(way.estimate.request.accumulation)]
+        words += ["--gradient-accumulation-steps", str(way.estimate.request.accumulation)]
     if setup.checkpointing:
-        words.append("--checkpoint-activations")
+        words.append("--activation-checkpointing")
     return shlex.join(words)
 
 

@@ -93,12 +93,12 @@ def test_what_is_kept_is_named(tmp_path: Path) -> None:
     place = tmp_path / "my models"
     (point,) = saved(1, to=(str(place),), layouts=("full",), modes=("sync",), keep=True).values()
     assert point.kept
-    assert CliRunner().invoke(checkpoint_command, ["--check", point.kept]).exit_code == 0
+    assert CliRunner().invoke(checkpoint_command, ["--inspect", point.kept]).exit_code == 0
     done = BenchmarkResult(
         name="checkpoint", kind="checkpoint", status="complete", parameters={"model": "tiny"}, workload=(point,)
     )
     (section,) = workload_sections([done])
-    assert f"full sync {place}: kept; raybench checkpoint --check '{point.kept}'" in section.notes
+    assert f"full sync {place}: kept; raybench checkpoint --inspect '{point.kept}'" in section.notes
 
 
 def test_s3_is_saved_to_while_unreachable_and_forbidden_places_fail_alone(
@@ -265,21 +265,21 @@ def test_a_forged_manifest_is_refused(edit: Callable[[dict[str, Any]], object], 
 def test_what_is_checked_by_name(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(checkpoint.parent)
     for place in ("one", "./one/", str(checkpoint), f"file://{checkpoint}"):
-        result = CliRunner().invoke(checkpoint_command, ["--check", place])
+        result = CliRunner().invoke(checkpoint_command, ["--inspect", place])
         assert (result.exit_code, "4030 bytes match" in result.stdout) == (0, True), place
-    told = json.loads(CliRunner().invoke(checkpoint_command, ["--check", "one", "--json"]).stdout)
+    told = json.loads(CliRunner().invoke(checkpoint_command, ["--inspect", "one", "--json"]).stdout)
     assert told == {"place": "one", "whole": True, "stored_bytes": 4030}
-    failed = json.loads(CliRunner().invoke(checkpoint_command, ["--check", "two", "--json"]).stdout)
+    failed = json.loads(CliRunner().invoke(checkpoint_command, ["--inspect", "two", "--json"]).stdout)
     assert (failed["whole"], "two: there is no such folder" in failed["reason"]) == (False, True)
-    error = CliRunner().invoke(checkpoint_command, ["--check", "/one"]).exception
+    error = CliRunner().invoke(checkpoint_command, ["--inspect", "/one"]).exception
     assert isinstance(error, UsageError)
     assert "--check /one: there is no such folder" in str(error)
     (checkpoint / MANIFEST).unlink()  # the last file of a save: this one was begun
-    error = CliRunner().invoke(checkpoint_command, ["--check", "one"]).exception
+    error = CliRunner().invoke(checkpoint_command, ["--inspect", "one"]).exception
     assert isinstance(error, ProblemFoundError)
     assert "one is not a finished checkpoint" in str(error)
     with pytest.raises(UsageError, match="names no checkpoint in the bucket"):
-        CliRunner().invoke(checkpoint_command, ["--check", "s3://bucket"], catch_exceptions=False)
+        CliRunner().invoke(checkpoint_command, ["--inspect", "s3://bucket"], catch_exceptions=False)
     with pytest.raises(UsageError, match="--to is empty"):
         CheckpointOptions(to=("",))
 

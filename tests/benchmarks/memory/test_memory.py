@@ -93,8 +93,8 @@ def test_the_kernel_holds_a_trial_to_its_limit() -> None:
         ({"shards": 4}, "--shards and --sharding are of --strategy fsdp"),
         ({"strategy": "fsdp", "shards": 0}, "--shards is 0"),
         ({"strategy": "fsdp", "sharding": "hybrid"}, "--sharding 'hybrid' is not known"),
-        ({"limit_seconds": -1.0}, "--limit-seconds is -1; it must be above 0"),
-        ({"limit_seconds": float("nan")}, "--limit-seconds is nan"),
+        ({"limit_seconds": -1.0}, "--trial-timeout is -1; it must be above 0"),
+        ({"limit_seconds": float("nan")}, "--trial-timeout is nan"),
         ({"most_batch": 0, "batch_sizes": (1,)}, "--most-batch is 0; it must be from 1"),
         ({"strategy": "zero"}, "--strategy 'zero' is not known; there are: single, fsdp, lora, qlora"),
     ],
@@ -132,7 +132,7 @@ def test_a_search_tells_each_new_trial_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_trial_over_its_time_says_what_to_do() -> None:
     order = Order(device="cpu", strategy="single", training=TrainingOptions(model="mlp"), limit_bytes=2**30)
-    with pytest.raises(RuntimeError, match=r"took more than 0\.01 s; give it more with --limit-seconds"):
+    with pytest.raises(RuntimeError, match=r"took more than 0\.01 s; give it more with --trial-timeout"):
         measure_apart(order, 0.01)
 
 

@@ -1,0 +1,1 @@
+"""How every command shows its options, and completes them: one vocabulary, in topics, on one screen."""

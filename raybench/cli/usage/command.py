@@ -1,0 +1,66 @@
+"""The classes of every command and group: their help is one screen, ``--help-all`` has the rest, options complete."""
+
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from raybench.cli.usage.example import example_lines
+from raybench.cli.usage.page import WIDTH, screen, whole_page
+from raybench.cli.usage.topic import current_names
+from raybench.cli.usage.value import completing
+
+
+class TopicCommand(click.Command):
+    """A command with its options in topics."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        for parameter in self.params:
+            completing(parameter)
+        self.params.append(
+            click.Option(
+                ["--help-all"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                hidden=True,
+                callback=_show_all,
+                help="Print every option in full.",
+            )
+        )
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One screen."""
+        formatter.write("\n".join(screen(self, ctx)) + "\n")
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of options; an old one is offered only where nothing else begins so."""
+        found = super().shell_complete(ctx, incomplete)
+        old: set[str] = set()
+        for option in self.params:
+            names = (*option.opts, *option.secondary_opts)
+            old |= {*names} - {*current_names(names)}
+        return [item for item in found if item.value not in old]
+
+
+class TopicGroup(click.Group):
+    """A group of such commands, with examples that fit on its screen."""
+
+    command_class = TopicCommand
+
+    def format_epilog(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """The examples, folded."""
+        if self.epilog:
+            formatter.write("\n" + "\n".join(example_lines(self.epilog, WIDTH)) + "\n")
+
+
+def whole_help(command: click.Command, context: click.Context) -> str:
+    """What ``--help-all`` prints; of a group its help."""
+    return "\n".join(whole_page(command, context)) if isinstance(command, TopicCommand) else command.get_help(context)
+
+
+def _show_all(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        click.echo(whole_help(context.command, context))
+        context.exit()

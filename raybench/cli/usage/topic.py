@@ -1,0 +1,117 @@
+"""The vocabulary of the command line: every option of every command, by topic, and the names that options once had.
+
+A name means the same wherever it stands: it takes a value everywhere or nowhere, and has one topic
+(`tests/cli/test_usage.py`). Where an option of ours is one of another program, it has that program's name: `--check`,
+`--diff` and `--tags` are Ansible's, `--time` is Slurm's (a bare number is minutes there), `-b -n -w -d -o -c` of
+`raybench run` are those of nccl-tests.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+# title -> names, in the order in which a help shows topics, and options that are declared in no order of their own
+TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "Hosts": (
+        "--inventory", "--limit", "--group", "--hosts", "--hostfile", "--head", "--forks", "--host-timeout",
+        "--ssh-config", "--accept-new", "--allow-missing", "--python", "--wheelhouse",
+    ),
+    "Cluster": (
+        "--nodes", "--gpus-per-node", "--world-size", "--address", "--backend", "--master-address", "--master-port",
+        "--env", "--allow-mixed", "--keep-warm", "--min-nodes",
+    ),
+    "Job": (
+        "--image", "--form", "--partition", "--account", "--time", "--job-name", "--exclusive", "--setup",
+        "--sbatch-option", "--srun-option", "--launcher-option", "--shared-folder", "--start-timeout",
+        "--gpu-resource", "--resource", "--shm", "--toleration", "--node-selector", "--queue", "--image-pull-secret",
+        "--host-network", "--namespace", "--time-limit", "--wait", "--fetch",
+    ),
+    "Workload": (
+        "--suite", "--strategy", "--model", "--batch-size", "--sequence-length", "--sizes", "--p2p-size", "--dtype",
+        "--op", "--operation", "--root", "--placement", "--method", "--optimizer", "--gradient-accumulation-steps",
+        "--activation-checkpointing", "--selective-checkpointing", "--samples-per-step", "--tokens", "--samples",
+        "--epochs", "--to", "--layouts", "--modes", "--compression", "--endpoint", "--keep-checkpoints",
+    ),
+    "Variants": (
+        "--networks", "--strategies", "--batch-sizes", "--models", "--mode",
+    ),
+    "Model": (
+        "--hidden-dims", "--layers", "--hidden-size", "--heads", "--kv-heads", "--intermediate-size", "--vocabulary",
+        "--weights", "--kernels", "--loss", "--no-flash-attention", "--lora-rank", "--lora-alpha", "--lora-targets",
+        "--adapter", "--qlora",
+    ),
+    "Parallelism": (
+        "--sharding", "--shards", "--bucket-mib", "--bucket-view", "--reduce-each", "--reduce-dtype",
+        "--parameter-dtype", "--tensor-parallel", "--sequence-parallel", "--pipeline-parallel", "--virtual-stages",
+        "--context-parallel", "--expert-parallel", "--cpu-offload", "--compile",
+    ),
+    "Data and learning": (
+        "--data", "--data-workers", "--validation-share", "--eval-every", "--learning-rate", "--lr-schedule",
+        "--lr-warmup-steps", "--clip-grad-norm", "--seed",
+    ),
+    "Machine": (
+        "--node-type", "--gpu", "--gpus-installed", "--memory", "--nics", "--nic-gbit", "--network", "--no-nvls",
+        "--nic-gb-per-s", "--node-gb-per-s", "--bandwidth", "--latency-us", "--efficiency",
+    ),
+    "Cost": ("--price", "--currency", "--prices", "--epoch-samples", "--deadline", "--budget"),
+    "Test": (
+        "--scope", "--tool", "--devices", "--seconds", "--message-bytes", "--queue-pairs", "--streams", "--gpu-memory",
+        "--gid-index", "--traffic-class", "--matchings", "--leaf-size", "--confirm-rounds", "--slow-ratio",
+        "--outlier-ratio", "--emulated-ratio", "--max-latency-us", "--simulate", "--trials",
+    ),
+    "Checks": (
+        "--only", "--skip", "--level", "--expect", "--need-gpu", "--quick", "--list-checks", "--inspect",
+        "--remove-packages", "--tags", "--check", "--diff", "--rollback", "--list-tags", "--yes",
+    ),
+    "Measurement": (
+        "--steps", "--warmup-steps", "--warmup", "--iters", "--blocks", "--repeats", "--overlap-steps", "--profile",
+        "--saves", "--memory-limit", "--most-batch", "--verify", "--agent", "--isolate", "--continue-without",
+        "--timeout", "--trial-timeout", "--request-timeout", "--log-limit", "--resume",
+    ),
+    "Watching": (
+        "--interval", "--rounds", "--once", "--follow", "--log", "--pid", "--folder", "--max-bytes", "--begin",
+        "--timezone", "--node", "--overwrite", "--bad", "--good", "--keep",
+    ),
+    "Acting": (
+        "--state", "--slurm", "--kubernetes", "--apply", "--most-drained", "--force", "--resume-degraded",
+        "--by-hostname", "--max-age", "--patches", "--prolog", "--prometheus", "--history",
+    ),
+    "Reading": (
+        "--path", "--run", "--file-limit", "--host-limit", "--redact", "--fail-on", "--explain", "--list-rules",
+        "--result", "--baseline", "--gate", "--unlike",
+    ),
+    "Output": (
+        "--config", "--output-dir", "--output", "--format", "--json", "--junit", "--plot", "--full", "--dry-run",
+        "--quiet",
+    ),
+})  # fmt: skip
+OTHER = "Other"
+
+# old name -> the one that stands in the help; the old one is taken where the new one is, and shown nowhere
+OLD_NAMES: Mapping[str, str] = MappingProxyType({
+    "--accumulate": "--gradient-accumulation-steps",
+    "--accumulation": "--gradient-accumulation-steps",
+    "--check": "--inspect",
+    "--checkpoint-activations": "--activation-checkpointing",
+    "--every": "--interval",
+    "--feedforward": "--intermediate-size",
+    "--gpu": "--need-gpu",
+    "--hidden": "--hidden-size",
+    "--keep": "--keep-checkpoints",
+    "--leaf": "--leaf-size",
+    "--limit": "--memory-limit",
+    "--list": "--list-checks",
+    "--name": "--job-name",
+    "--time-limit": "--timeout",
+    "--limit-seconds": "--trial-timeout or --request-timeout",
+})  # fmt: skip
+_TOPIC_OF = {name: title for title, names in TOPICS.items() for name in names}
+
+
+def topic_of(names: tuple[str, ...]) -> str:
+    """The topic of an option with these names: that of its long one."""
+    return next((_TOPIC_OF[name] for name in names if name in _TOPIC_OF), OTHER)
+
+
+def current_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Without those that are old names of another one among them."""
+    return tuple(name for name in names if not any(other in OLD_NAMES.get(name, "").split(" or ") for other in names))

@@ -49,7 +49,8 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--lr-warmup-steps", "--clip-grad-norm", "--seed",
     ),
     "Machine": (
-        "--node-type", "--gpu", "--gpus-installed", "--memory", "--nics", "--nic-gbit", "--network", "--no-nvls",
+        "--node-type", "--gpu", "--power-limit", "--gpus-installed", "--memory", "--nics", "--nic-gbit", "--network",
+        "--no-nvls",
         "--nic-gb-per-s", "--node-gb-per-s", "--bandwidth", "--latency-us", "--efficiency",
     ),
     "Cost": ("--price", "--currency", "--prices", "--epoch-samples", "--deadline", "--budget"),
@@ -80,8 +81,8 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--result", "--baseline", "--gate", "--unlike",
     ),
     "Output": (
-        "--config", "--output-dir", "--output", "--format", "--json", "--junit", "--plot", "--full", "--dry-run",
-        "--quiet",
+        "--config", "--output-dir", "--track", "--output", "--format", "--json", "--junit", "--plot", "--full",
+        "--dry-run", "--quiet",
     ),
 })  # fmt: skip
 OTHER = "Other"

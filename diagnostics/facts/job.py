@@ -290,14 +290,15 @@ class JobFacts:
         named = [event.number("nranks") or 0 for event in self.of("rank-named", "destroy", "abort")]
         rings = [{int(rank) for rank in event.fields["ranks"].split()} for event in self.of("ring")]
         whole = [len(ring) for ring in rings if ring == set(range(len(ring)))]
-        return max((*named, *whole), default=0) or None
+        return max((*named, *whole), default=0) or len(self._hosts_of_tests) or None
 
     @cached_property
     def node_count(self) -> int | None:
         """Nodes of the world communicator: NCCL's own count, else the hosts of all its ranks."""
         world = self.world
         if world is None:
-            return self._nodes_of_named_ranks or self._nodes_of_lone_ranks or self._nodes_of_channels
+            told = self._nodes_of_named_ranks or self._nodes_of_lone_ranks or self._nodes_of_channels
+            return told or len(set(self._hosts_of_tests)) or None
         if world.nodes is not None or world.nranks == 1:
             return world.nodes or 1
         if len(world.members) == world.nranks and world.hosts and (len(world.hosts) > 1 or not self.net_channels):
@@ -314,6 +315,17 @@ class JobFacts:
         named = {event.number("rank"): event.origin.host for event in self.of("rank-named") if event.origin.host}
         sizes = {event.number("nranks") for event in self.of("rank-named")}
         return len(set(named.values())) if named and sizes == {len(named)} and not self.net_channels else None
+
+    @cached_property
+    def _hosts_of_tests(self) -> Sequence[str]:
+        """The host of each rank as a program of nccl-tests lists them; empty where it lists none, or is cut there."""
+        rows = self.of("tests-rank")
+        ranks = [event.number("rank") for event in rows]
+        if not rows or len(rows) < self.count("tests-rank") or sorted(filter(None, ranks)) != [*range(1, len(rows))]:
+            return ()
+        last = rows[-1].origin
+        goes_on = self.last_lines.get(last.file, 0) > last.line
+        return [event.fields["where"] for event in rows] if goes_on and 0 in ranks else ()
 
     @cached_property
     def _nodes_of_lone_ranks(self) -> int | None:

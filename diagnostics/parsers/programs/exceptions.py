@@ -33,6 +33,18 @@ def _pattern(literal: str, name: str, end: str, sample: str) -> Pattern:
 PATTERNS = (
     *(_pattern(literal, name, r"(?P<reason>):?\s*$", sample) for literal, name, sample in _WITHOUT_A_WORD),
     *(_pattern(literal, name, r"(?::\s|:?\s*$)(?P<reason>.*)", sample) for literal, name, sample in _NAMED),
+    Pattern(  # as hooks for exceptions print what they are given: type, value and traceback
+        kind="python-error",
+        literal="<class '",
+        expression=(
+            r"(?i:(?:uncaught|unhandled) exception)\b.{0,40}?<class '(?P<name>(?:\w+\.)*\w+)'>"
+            r"\W{0,4}(?P<reason>(?:[^;<]*[^;<\s,])?)"
+        ),
+        samples=(
+            "Uncaught exception | <class 'ValueError'>; no implementation; <traceback object at 0x7f5beafb7900>;",
+            "Unhandled exception: (<class 'torch.OutOfMemoryError'>, OutOfMemoryError('CUDA out of memory'), None)",
+        ),
+    ),
     Pattern(
         kind="python-error",
         literal="SystemExit: ",

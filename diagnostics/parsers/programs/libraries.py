@@ -249,10 +249,11 @@ PATTERNS = (
     Pattern(  # a program of nccl-tests on its ranks, before it measures
         kind="tests-rank",
         literal=" Pid ",
-        expression=r"#\s+Rank +(?P<rank>\d+) (?:Group +\d+ +)?Pid +(?P<pid>\d+) on +(?P<where>\S+) +device",
+        expression=r"\bRank +(?P<rank>\d+) (?:Group +\d+ +)?Pid +(?P<pid>\d+) on +(?P<where>\S+) +device",
         samples=(
             "#   Rank  0 Pid   1320 on ip-172-31-20-228 device  0 [0x00] Tesla V100-SXM2-16GB",
             "#  Rank  7 Group  0 Pid  92834 on    node1 device  7 [0xdf] NVIDIA H100 80GB HBM3",
+            "Rank  0 Group  0 Pid 544816 on    dgx01 device  0 [0x1a] NVIDIA H100 80GB HBM3",
         ),
     ),
     Pattern(  # which sizes, in bytes

@@ -47,7 +47,8 @@ _CONSEQUENCES = (
     "launcher-failure",
 )
 _SAYS_NO_MORE = frozenset({"python-error", "traceback", "exception-ignored", "shell-variable", "version", "disk-full"})
-_HANDLED = r"(?i)warn|retry|ignor|skip|caught|fall(?:ing)? ?back"
+_HANDLED = r"(?i)warn|retry|ignor|skip|(?<!un)caught|fall(?:ing)? ?back"
+_UNCAUGHT = r"(?i)\b(?:uncaught|unhandled) exception\b"
 _HOOK = r"^\W*\[rank\d{1,7}\]: (?:\w+\.)*[A-Z]\w*(?:: |$)"  # PyTorch's hook for what nobody catches
 _LAST_LINES = 3  # an exception may have several
 
@@ -59,7 +60,7 @@ def check(facts: JobFacts) -> Outcome:
     errors = [event for event in facts.of("python-error") if _is_own(event)]
     errors = [event for event in errors if (event.origin.file, event.origin.line) not in told]
     if not facts.of("traceback"):  # without one only what is said last counts: programs report what they handle, too
-        errors = [event for event in errors if facts.is_near_end(event)]
+        errors = [event for event in errors if facts.is_near_end(event) or _is_uncaught(event)]
     if not errors:
         return CLEAR
     first = errors[0]
@@ -67,11 +68,12 @@ def check(facts: JobFacts) -> Outcome:
     consequences = facts.of(*_CONSEQUENCES) + refused
     corroborated = any(_follows(event, first) for event in consequences)
     if not corroborated:
-        errors = [event for event in errors if ends_its_file(event, facts)]
+        errors = [event for event in errors if ends_its_file(event, facts) or _is_uncaught(event)]
         if not errors:
             return CLEAR
         first = errors[0]
-    ended = corroborated or _is_last_word(errors[-1], facts)
+    uncaught = any(_is_uncaught(event) and not facts.went_on(event) for event in errors)
+    ended = corroborated or uncaught or _is_last_word(errors[-1], facts)
     return found(
         conclude(
             facts,
@@ -85,6 +87,11 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=len(errors),
         )
     )
+
+
+def _is_uncaught(event: Event) -> bool:
+    """Whether the line itself says that nobody handles the exception, wherever a collector of logs puts it."""
+    return compiled(_UNCAUGHT).search(event.text) is not None
 
 
 def _is_last_word(event: Event, facts: JobFacts) -> bool:

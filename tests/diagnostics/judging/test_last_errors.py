@@ -141,3 +141,21 @@ def test_each_file_is_looked_at() -> None:
         reading.feed(Batch(file=file, block=text.encode(), first=True))
     reading.flush()
     assert "the last lines of b.log" in reading.diagnosis().explanation
+
+
+UNCAUGHT = (
+    "2025-03-24 18:13:29 ERROR {} exception: (<class 'KeyError'>, KeyError('labels'), <traceback object at 0x7f>)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "rule"), [("Uncaught", "application-error"), ("Unhandled", "application-error"), ("Caught", None)]
+)
+def test_an_exception_that_nobody_handles_ends_the_program_wherever_a_collector_puts_it(
+    said: str, rule: str | None
+) -> None:
+    behind = "".join(f"INFO closing {number}\n" for number in range(8))
+    diagnosis = diagnose("INFO engine.py:116] starting\n" + UNCAUGHT.format(said) + behind)
+    assert [finding.rule for finding in diagnosis.findings if finding.severity == "critical"] == (
+        [rule] if rule else []
+    )

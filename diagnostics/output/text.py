@@ -77,10 +77,14 @@ def _verdict(diagnosis: Diagnosis, color: bool) -> str:
         f"network {diagnosis.network}",
         f"GPUDirect RDMA {yes_no(diagnosis.gdr)}",
         f"TCP fallback {yes_no(diagnosis.tcp_fallback)}",
-        f"{number(diagnosis.world_size)} ranks on {number(diagnosis.nodes)} nodes",
+        f"{_counted(diagnosis.world_size, 'rank')} on {_counted(diagnosis.nodes, 'node')}",
         f"NCCL {', '.join(diagnosis.nccl_versions[:3]) or 'version not shown'}",
     ]
     return _head(diagnosis, color) + "\n" + " | ".join(facts)
+
+
+def _counted(count: int | None, noun: str) -> str:
+    return f"{number(count)} {noun}" + ("" if count == 1 else "s")
 
 
 def yes_no(answer: bool | None) -> str:

@@ -67,7 +67,7 @@ def judged(text: bytes, chunk_bytes: int, gate: Gate) -> tuple[object, ...]:
 @pytest.mark.parametrize("mutation", ["whole", "cut", "without marks", "shuffled", "beside a huge line"])
 def test_the_scanner_and_shortcuts_say_what_reading_each_line_says(mutation: str) -> None:
     dice = random.Random(mutation)
-    for case in CASES if mutation == "whole" else dice.sample(CASES, 60):
+    for case in CASES[::2] if mutation == "whole" else dice.sample(CASES, 60):
         lines = case.read_bytes().split(b"\n")
         place = dice.randrange(len(lines))
         if mutation == "cut":

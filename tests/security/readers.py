@@ -24,6 +24,7 @@ import yaml
 from diagnostics.agent.message_reader import MessageReader
 from diagnostics.agent.messages import Clock, Event, Reading, Source
 from diagnostics.agent.messages import encode as encode_message
+from diagnostics.engine import diagnose_paths
 from diagnostics.inputs.flight_recorder import DamagedDumpError, Recorder
 from raybench.benchmarks.checkpoint.manifest import CheckpointError, Manifest, Part, Tensor
 from raybench.benchmarks.checkpoint.manifest import decode as decode_manifest
@@ -47,9 +48,11 @@ from raybench.preflight.subnet.formats import FORMATS as SUBNET_FORMATS
 from raybench.preflight.subnet.formats import format_of as format_of_subnet
 from raybench.preflight.subnet.judgement import ToldFile, judge
 from raybench.reports.terminal.top import top_lines
+from raybench.services.completing.place import inventory_names
 from raybench.services.top import live_run
 from raybench.timeline.importing.formats import format_of
 from raybench.timeline.importing.sample import Told
+from tests.diagnostics.inputs.test_tests_results import DOCUMENT as TESTS_RESULT
 from tests.diagnostics.mutation import mutated as mutated_lines
 from tests.documents.mutation import mutated as mutated_document
 from tests.preflight import recorded
@@ -259,12 +262,20 @@ READERS: dict[str, Reader] = {
         encode=in_pickle,
     ),
     "files of a fabric's tools": Reader(read=judge_subnet, seeds=subnet_files),
+    "inventory to complete from": Reader(
+        read=read_file(lambda path: list(inventory_names([str(path)])), "hosts.yml"),
+        seeds=lambda: [yaml.safe_dump({"all": {"hosts": {"a[1:9]": {}}, "children": {"b": {}}}}).encode()],
+        inputs_in_ci=30,
+    ),
     "inventory listing": Reader(
         read=read_inventory, seeds=lambda: [{"_meta": {"hostvars": {"a": {}}}, "all": {"hosts": ["a"]}}],
         refuses=(UsageError,),
     ),
     "probe answer": Reader(read=judge_host, seeds=probe_facts, refuses=(ValueError,), encode=in_probe),
     "probe texts": Reader(read=parse_all(PARSERS), seeds=printed),
+    "result file of nccl-tests": Reader(
+        read=read_file(lambda path: diagnose_paths([path]), "out.json"), seeds=lambda: [TESTS_RESULT], inputs_in_ci=30
+    ),
     "samples of other tools": Reader(read=parse_samples, seeds=sample_files, refuses=(UsageError,)),
     "state of a run": Reader(
         read=read_file(lambda path: top_lines(live_run(path.parent), 1e9), "live.json"), seeds=live_states,

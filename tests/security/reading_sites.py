@@ -52,6 +52,8 @@ WITHOUT_TARGET: Mapping[str, str] = {
     "raybench/nodes/history.py:_host": OURS,
     "raybench/nodes/history.py:looks": OURS,
     "raybench/services/comparing/compare.py:parse_gate": USERS,
+    "raybench/trackers/handle.py:_hear": OURS,
+    "raybench/trackers/process.py:_read": OURS,
     "raybench/services/planning/counted_model.py:counted_model": USERS,
     "raybench/services/launching/kubernetes.py:_items": KUBECTLS,
     "raybench/services/launching/kubernetes.py:wait": KUBECTLS,

@@ -21,7 +21,7 @@ def test_none_is_no_damage_and_one_that_was_only_begun_is(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("place", "said"),
-    [(" ", "--check is empty"), ("s3://bucket", "names no checkpoint in the bucket"), ("ftp://x/y", "not a place")],
+    [(" ", "--inspect is empty"), ("s3://bucket", "names no checkpoint in the bucket"), ("ftp://x/y", "not a place")],
 )
 def test_what_names_no_checkpoint_is_refused(place: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):

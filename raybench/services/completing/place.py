@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from raybench.host_ranges import expanded
 _MOST_FOLDERS = 200  # of a folder of runs: the newest
 _MOST_BYTES = 4 << 20  # of an inventory: some 20,000 hosts
 _DOCUMENTS = ("result.json", "study.json", "preflight.json", "fabric.json", "collection.json", "selftest.json")
+_MOST_NAMES = 50_000  # aliases of YAML make any number of few bytes
 _LINE = re.compile(r"[A-Za-z0-9_.][^\s#;\[]*(?:\[[^\]\s]+\][^\s#;]*)?")
 _GROUP = re.compile(r"\[([^\]:]+)(?::(\w+))?\]")
 _DEEPEST = 20
@@ -38,7 +40,7 @@ def inventory_names(sources: Sequence[str]) -> Iterator[str]:
         with contextlib.suppress(OSError, ValueError):
             path = Path(source)
             if path.is_file() and path.stat().st_size <= _MOST_BYTES and not os.access(path, os.X_OK):
-                yield from _names_of(path.read_text(encoding="utf-8"))
+                yield from islice(_names_of(path.read_text(encoding="utf-8")), _MOST_NAMES)
 
 
 def _names_of(text: str) -> Iterator[str]:
@@ -46,7 +48,7 @@ def _names_of(text: str) -> Iterator[str]:
 
     try:
         content = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError):
         content = None
     if isinstance(content, dict):
         for name, group in content.items():

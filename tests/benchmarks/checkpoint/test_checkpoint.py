@@ -273,7 +273,7 @@ def test_what_is_checked_by_name(checkpoint: Path, monkeypatch: pytest.MonkeyPat
     assert (failed["whole"], "two: there is no such folder" in failed["reason"]) == (False, True)
     error = CliRunner().invoke(checkpoint_command, ["--inspect", "/one"]).exception
     assert isinstance(error, UsageError)
-    assert "--check /one: there is no such folder" in str(error)
+    assert "--inspect /one: there is no such folder" in str(error)
     (checkpoint / MANIFEST).unlink()  # the last file of a save: this one was begun
     error = CliRunner().invoke(checkpoint_command, ["--inspect", "one"]).exception
     assert isinstance(error, ProblemFoundError)

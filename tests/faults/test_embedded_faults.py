@@ -81,6 +81,7 @@ def test_a_stopped_rank() -> None:
         assert any(f"time limit of {TIMEOUT:g} s" in victim for victim in finding["victims"])
 
 
+@pytest.mark.long
 def test_a_rank_stopped_before_it_has_joined() -> None:
     """Four ranks take a while to join; found after --timeout, not only when the time for starting is over."""
     with started(*SWEEP, "--gpus-per-node", "2", "--timeout", str(TIMEOUT)) as command:
@@ -95,6 +96,7 @@ def test_a_rank_stopped_before_it_has_joined() -> None:
         assert (finding["rule"], finding["ranks"], finding["hosts"]) == ("rank-stopped", [3], ["node-2"])
 
 
+@pytest.mark.long
 def test_a_sweep_too_long_for_its_limit_blames_nobody() -> None:
     with measuring(timeout=TIMEOUT) as command:
         finding = broken(command, time.monotonic(), limit=TIMEOUT + GRACE)

@@ -41,6 +41,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.long
 def test_every_step_goes_through_on_a_cpu_and_what_is_imported_before_forks_asks_for_no_gpu(tmp_path: Path) -> None:
     words = ["--dry-run", "--short", "--records", str(tmp_path), "--logs", str(tmp_path / "logs")]
     done = subprocess.run(

@@ -97,6 +97,7 @@ def need_cluster(controller: LabController) -> None:
         controller.cluster("up", "-i", controller.inventory)
 
 
+@pytest.mark.long
 def test_what_fell_out_is_brought_back_and_a_run_that_is_stopped_leaves_a_foreign_actor_alone(
     controller: LabController, foreign: ForeignRay
 ) -> None:

@@ -51,6 +51,7 @@ def fabric_run(lab: Lab, *options: str) -> tuple[int, dict[str, Any], str]:
     return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
 
 
+@pytest.mark.long
 def test_a_slow_host_and_a_slow_way_are_told_apart_and_a_dead_host_is_reported(lab: Lab) -> None:
     slow, one, other, dead = lab.nodes[4], lab.nodes[0], lab.nodes[2], lab.nodes[5]
     lab.shape(slow, "50mbit")

@@ -1,6 +1,8 @@
 """Logs to a diagnosis: read and scan them, collect facts, have the facts judged."""
 
 import gc
+import os
+import stat
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -158,9 +160,21 @@ class Reading:
 def diagnose_paths(paths: Sequence[str | Path]) -> Diagnosis:
     """The diagnosis of logs: files, folders, globs or ``-``, each job judged by itself. Raises UnreadableInputError."""
     inputs = find_inputs(paths)
+    sizes = {one.name: _size_of(one.name) for one in inputs.files}
     processes = processes_to_use()
     with no_garbage_collection():
-        return _diagnose_inputs(inputs, processes)
+        diagnosis = _diagnose_inputs(inputs, processes)
+    cut = [name for name, size in sizes.items() if 0 <= _size_of(name) < size]
+    return without_unread(diagnosis, [f"{name} was cut while it was read" for name in cut])
+
+
+def _size_of(name: str) -> int:
+    """Bytes of a regular file; -1 of anything else."""
+    try:
+        told = os.stat(name)  # noqa: PTH116 - of thousands of files
+    except (OSError, ValueError):
+        return -1
+    return told.st_size if stat.S_ISREG(told.st_mode) else -1
 
 
 def _diagnose_inputs(inputs: Inputs, processes: int) -> Diagnosis:

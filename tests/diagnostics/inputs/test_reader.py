@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from diagnostics import engine
 from diagnostics.builder import FactBuilder
 from diagnostics.engine import Reading, diagnose_paths
 from diagnostics.errors import UnreadableInputError
@@ -18,6 +19,7 @@ from diagnostics.inputs.files import find_inputs
 from diagnostics.inputs.reader import MAX_LINE_BYTES, Batch, read_batches, split_stream
 from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.scanner import Scanner
+from tests.diagnostics.test_program_failures import START
 
 CASES = Path(__file__).parents[1] / "cases"
 LOG = (CASES / "ib-retry-exceeded" / "with_victims" / "input.log").read_bytes()
@@ -292,3 +294,22 @@ def test_an_archive_that_is_damaged_in_the_middle_is_read_up_to_there(
     assert source.startswith(b"".join(batch.block for batch in batches[:1]))
     assert batches[0].block.startswith(b"h:1:2 [0] NCCL INFO line 0 0")
     assert "reading stopped early" in str(batches[-1].note)
+
+
+@pytest.mark.parametrize(("kept", "verdict"), [(1.0, "ok"), (0.6, "unknown")])
+def test_a_file_that_is_cut_while_it_is_read_is_not_shown_to_be_fine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: float, verdict: str
+) -> None:
+    log = tmp_path / "job.log"
+    text = "\n".join([*START, *(f"step {number} | loss 2.31 | 410.2 ms" for number in range(40))]) + "\n"
+    log.write_text(text)
+
+    def cut() -> int:
+        with log.open("r+b") as file:
+            file.truncate(int(len(text) * kept))
+        return 1
+
+    monkeypatch.setattr(engine, "processes_to_use", cut)
+    diagnosis = engine.diagnose_paths([log])
+    assert diagnosis.verdict == verdict
+    assert ("cut while it was read" in " ".join(diagnosis.notes)) is (kept < 1)

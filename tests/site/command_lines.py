@@ -4,9 +4,11 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 _FENCE = re.compile(r"^( *)```(\w+)?[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+_INLINE = re.compile(r"(?<!`)`(raybench\s[^`]+)`(?!`)")
 _SHELL = {"sh", "bash", "console"}
 _PROMPT = "$ "
 _ENDS = {"|", ">", ">>", "&&", ";", "2>", "||", "&"}
@@ -31,6 +33,18 @@ def command_lines(path: Path, root: Path) -> Iterator[CommandLine]:
         for offset, line in _logical(block[3], prompted=block[2] == "console"):
             for words in _calls(line):
                 yield CommandLine(document=str(path.relative_to(root)), line=first + offset, words=words)
+
+
+def inline_calls(path: Path, root: Path) -> Iterator[CommandLine]:
+    """Every call of raybench in the running text of a document, once; ``...`` and what follows is left out."""
+    text = _FENCE.sub(lambda block: "\n" * block[0].count("\n"), path.read_text(encoding="utf-8"))
+    named = {}
+    for span in _INLINE.finditer(text):
+        for words in _calls(" ".join(span[1].split())):
+            told = tuple(takewhile(lambda word: "..." not in word and "OPTIONS" not in word, words))
+            named.setdefault(told, text.count("\n", 0, span.start()) + 1)
+    for words, line in named.items():
+        yield CommandLine(document=str(path.relative_to(root)), line=line, words=words)
 
 
 def _logical(block: str, *, prompted: bool) -> Iterator[tuple[int, str]]:

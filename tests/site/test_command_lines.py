@@ -6,7 +6,7 @@ import click
 import pytest
 
 from raybench.cli import group
-from tests.site.command_lines import CommandLine, command_lines
+from tests.site.command_lines import CommandLine, command_lines, inline_calls
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
@@ -15,6 +15,13 @@ DOCUMENTS = [
     *(path for path in sorted((ROOT / "docs").rglob("*.md")) if "_made" not in path.parts),
 ]
 LINES = [one for path in DOCUMENTS for one in command_lines(path, ROOT)]
+INLINE = [
+    one
+    for path in DOCUMENTS
+    for one in inline_calls(path, ROOT)
+    if not one.words[0].isupper() and one.words[1:2] != ("NAME",)
+]
+_UNKNOWN = ("No such", "no command", "unexpected extra")  # what is missing in a sentence, its reader adds
 _NOT_HERE = "does not exist"  # files of the reader
 
 
@@ -44,8 +51,16 @@ def test_the_parser_takes_what_a_document_shows(one: CommandLine) -> None:
     assert refusal(one.words) == ""
 
 
+@pytest.mark.parametrize("one", INLINE, ids=lambda one: f"{one.document}:{one.line}:{'-'.join(one.words[:2])}")
+def test_what_a_sentence_names_exists(one: CommandLine) -> None:
+    assert not any(word in refusal(one.words) for word in _UNKNOWN), refusal(one.words)
+
+
 def test_many_calls_were_found_and_wrong_ones_would_be() -> None:
     assert len(LINES) > 100
+    assert len(INLINE) > 50
+    assert any(word in refusal(("nodes", "wach")) for word in _UNKNOWN)
+    assert any(word in refusal(("train", "--profil-folder", "x")) for word in _UNKNOWN)
     assert "no command" in refusal(("mesure",))
     assert "--node" in refusal(("run", "--node-count", "2"))
     assert "Missing argument" in refusal(("plan", "--nodes", "2"))

@@ -24,7 +24,8 @@ Examples:
 _OPTIONS: list[Any] = [
     click.option("--strategy", metavar="NAME,...", help="ddp, fsdp, lora, qlora.  [default: ddp]"),
     click.option("-m", "--model", metavar="NAME", help="mlp, cnn, or a transformer: tiny, small, gpt2, llama-1b, "
-                 "llama-8b, mistral-7b, llama-70b, ...  [default: tiny]"),
+                 "llama-8b, mistral-7b, llama-70b, ...; or the config.json of a Hugging Face model, or its folder.  "
+                 "[default: tiny]"),
     click.option("--hidden-dims", metavar="W,W,...", help="Widths of the mlp.  [default: 64,32,16]"),
     click.option("--layers", type=int, metavar="N", help="Another number of layers than the model's."),
     click.option("--hidden-size", type=int, metavar="N", help="Another hidden size."),

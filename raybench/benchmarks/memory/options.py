@@ -24,6 +24,12 @@ class MemoryOptions:
     """
 
     model: str = "small"
+    layers: int | None = None
+    hidden_size: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    intermediate_size: int | None = None
+    vocabulary: int | None = None
     strategy: str = "single"
     sharding: str = "full"
     shards: int | None = None
@@ -62,6 +68,12 @@ class MemoryOptions:
         """The training whose memory it is."""
         return TrainingOptions(
             model=self.model,
+            layers=self.layers,
+            hidden_size=self.hidden_size,
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            intermediate_size=self.intermediate_size,
+            vocabulary=self.vocabulary,
             batch_size=batch_size,
             sequence_length=self.sequence_length,
             dtype=self.dtype,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training.models.config_shape import with_config
 from raybench.benchmarks.training.models.shapes import check_model, weight_shapes
 from raybench.benchmarks.training.options import MADE_DATA, STRATEGIES, TrainingOptions, normalised
 from raybench.benchmarks.workload import Workload
@@ -36,7 +37,7 @@ WORKLOAD = Workload(
     kind="training",
     benchmarks=dict.fromkeys(STRATEGIES, "raybench.benchmarks.training.benchmark"),
     options=TrainingOptions,
-    normalised=normalised,
+    normalised=lambda settings: with_config(normalised(settings)),
     check=check_model,
     labels=lambda spec, _: (f"{spec.name} {spec.options.model}",),
     parameters=_parameters,

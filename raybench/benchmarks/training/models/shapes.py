@@ -9,8 +9,8 @@ from raybench.performance_model.transformer import ALIASES, PRESETS, Transformer
 
 CNN_IMAGE, CNN_WIDTHS, CNN_CLASSES = 32, (32, 64, 128), 10
 BYTE_VALUES = 256
-_LONGEST_DEFAULT = 2048  # what training runs of 7B models take where nobody says
-_SIZE_FLAGS = {
+LONGEST_DEFAULT = 2048  # what training runs of 7B models take where nobody says
+SIZE_FIELDS = {
     "layers": "layers",
     "hidden_size": "hidden",
     "heads": "heads",
@@ -32,10 +32,10 @@ def shape_of(options: TrainingOptions) -> tuple[Transformer, int]:
     table of positions.
     """
     shape = preset_named(options.model)
-    changes = {field: value for flag, field in _SIZE_FLAGS.items() if (value := getattr(options, flag)) is not None}
+    changes = {field: value for flag, field in SIZE_FIELDS.items() if (value := getattr(options, flag)) is not None}
     if changes:
         shape = shape.resized(**changes)
-    length = options.sequence_length or min(shape.context, _LONGEST_DEFAULT)
+    length = options.sequence_length or min(shape.context, LONGEST_DEFAULT)
     if shape.positions and length > shape.positions:
         raise UsageError(
             f"--sequence-length is {length}, and {options.model} has a table of {shape.positions} positions; take a "
@@ -53,7 +53,7 @@ def check_model(options: TrainingOptions) -> None:
             f"--data {options.data} is text, and --model is {options.model}; take --model tiny, or random data"
         )
     if options.model in ("mlp", "cnn"):
-        given = [flag for flag in _SIZE_FLAGS if getattr(options, flag) is not None]
+        given = [flag for flag in SIZE_FIELDS if getattr(options, flag) is not None]
         given += ["sequence_length"] if options.sequence_length else []
         if given:
             raise UsageError(f"--{given[0].replace('_', '-')} is of transformers; --model is {options.model}")

@@ -298,7 +298,7 @@ class JobFacts:
         world = self.world
         if world is None:
             told = self._nodes_of_named_ranks or self._nodes_of_lone_ranks or self._nodes_of_channels
-            return told or len(set(self._hosts_of_tests)) or None
+            return told or self._nodes_of_tests
         if world.nodes is not None or world.nranks == 1:
             return world.nodes or 1
         if len(world.members) == world.nranks and world.hosts and (len(world.hosts) > 1 or not self.net_channels):
@@ -326,6 +326,12 @@ class JobFacts:
         last = rows[-1].origin
         goes_on = self.last_lines.get(last.file, 0) > last.line
         return [event.fields["where"] for event in rows] if goes_on and 0 in ranks else ()
+
+    @cached_property
+    def _nodes_of_tests(self) -> int | None:
+        """The hosts that nccl-tests lists; one alone where data crosses no network: nodes may have one name."""
+        hosts = len(set(self._hosts_of_tests))
+        return hosts if hosts > 1 or (hosts and not self.net_channels) else None
 
     @cached_property
     def _nodes_of_lone_ranks(self) -> int | None:

@@ -24,6 +24,7 @@ from raybench.processes.trusted_file import UntrustedFileError, read_own
 from raybench.studies.trial import trial_result
 from raybench.whole_file import write_whole
 
+STUDY_VARIABLE = "RAYBENCH_STUDY"  # in a trial's environment: the study that it is of, by which trackers group
 PLAN, RESULT, REPORT = "plan.json", "study.json", "study.html"
 _LIMIT = "limit"
 _LONGEST_WORDS = 500

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from raybench.documents.study.plan import Study, Trial, Variant
 from raybench.documents.study.trial import TrialResult
 from raybench.errors import UsageError
-from raybench.studies.folder import StudyFolder, is_removed
+from raybench.studies.folder import STUDY_VARIABLE, StudyFolder, is_removed
 
 _END_SECONDS = 60.0  # a run that was told to stop gathers its logs first
 _POLL_SECONDS = 0.1
@@ -122,6 +122,7 @@ class Runner:
             process = subprocess.Popen(
                 command,
                 cwd=place,
+                env={**os.environ, STUDY_VARIABLE: self.folder.path.name},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,

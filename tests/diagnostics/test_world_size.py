@@ -12,6 +12,7 @@ n2:31:31 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.2<0>
 n1:21:40 [0] NCCL INFO Channel 00/02 :    0   1
 n1:21:40 [0] NCCL INFO Channel 01/02 :    0   1
 """
+CROSSING = "gpu-a:7:7 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/Socket/0\n"
 TESTS = """\
 #  Rank  0 Group  0 Pid  25604 on      gpu-a device  0 [0x1a] NVIDIA H100 80GB HBM3
 #  Rank  1 Group  0 Pid  24447 on      gpu-b device  0 [0x1a] NVIDIA H100 80GB HBM3
@@ -29,6 +30,7 @@ TESTS = """\
     (TESTS + "#\n", 2, 2),
     (TESTS.replace("# ", "") + "NCCL version 2.4.6+cuda10.0\n", 2, 2),  # as a page shows it that takes "#" for a title
     (TESTS.replace("gpu-b", "gpu-a") + "#\n", 2, 1),
+    (TESTS.replace("gpu-b", "gpu-a") + CROSSING, 2, None),  # two nodes of one name
     (TESTS.rstrip("\n"), None, None),  # cut: more ranks may follow
     (TESTS.replace("Rank  1", "Rank  2") + "#\n", None, None),
     (TESTS.replace("Rank  1", "Rank  0") + "#\n", None, None),  # two programs

@@ -13,7 +13,7 @@ from raybench.studies import runner
 from raybench.studies.folder import StudyFolder
 
 TRIAL = """
-import shutil, sys, time
+import os, shutil, sys, time
 from pathlib import Path
 how, folder = sys.argv[1], Path(sys.argv[2])
 match how:
@@ -23,6 +23,8 @@ match how:
     case "removes-trial":
         shutil.rmtree(folder)
         time.sleep(60)
+    case "names-study":
+        print("raybench: of", os.environ["RAYBENCH_STUDY"], file=sys.stderr)
     case "fails":
         print("raybench: no GPU", file=sys.stderr)
 sys.exit(3)
@@ -74,6 +76,12 @@ def test_a_trial_that_left_nothing_says_why_and_the_others_are_done(outcomes: li
     assert removed.endswith("000-removes-trial has been removed")
     assert failed == "no GPU"
     assert silent.startswith("its command ended with exit code 3, said nothing, and left no result in ")
+
+
+@pytest.mark.parametrize("outcomes", [("names-study",)], indirect=True)
+def test_a_trial_knows_the_study_that_it_is_of(outcomes: list[TrialResult], tmp_path: Path) -> None:
+    (study,) = (tmp_path / "studies").iterdir()
+    assert outcomes[0].reason == f"of {study.name}"
 
 
 def test_a_trial_whose_files_cannot_be_made_says_so(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from raybench.documents.run.tracking import TrackedRun
 from raybench.execution.live.figures import LiveFigures, numbers_of, slug
 from raybench.execution.record import RunRecord
 from raybench.run_folder import RunFolder
+from raybench.studies.folder import STUDY_VARIABLE
 from raybench.trackers.base import Begun, Concluded, Remark, flat
 from raybench.trackers.handle import TrackerProcess
 from raybench.trackers.registry import names_of
 
-STUDY = "RAYBENCH_STUDY"  # the study that a trial is of
 MOST_SECONDS = 60.0  # at the end of a run, for what trackers have not handed over by then
 INTERRUPTED_SECONDS = 15.0
 _FILES = ("result.json", "summary.json", "diagnosis.json", "result.csv", "report.html")
@@ -116,7 +116,7 @@ class RunFeed:
             run_id=self._run_id,
             command=_command_of(self._config),
             folder=str(self._folder.path.absolute()),
-            group=os.environ.get(STUDY, ""),
+            group=os.environ.get(STUDY_VARIABLE, ""),
             settings=flat(self._config.to_json()) | cluster,
         )
         for one in self._processes:

@@ -25,6 +25,7 @@ class ClusterNode(PlainPart):
 
     ``alive`` is whether the head has the node in its table, ``running`` whether raybench's process runs on the host. A
     head may have a node in its table for a while that has gone: what counts is the ``state``, which its JSON has too.
+    ``rebooted``: the host has another boot id than when raybench's process was started there, which nobody had ended.
     """
 
     DERIVED: ClassVar[frozenset[str]] = frozenset({"state"})
@@ -43,6 +44,7 @@ class ClusterNode(PlainPart):
     uptime_seconds: float | None = None
     unreachable: bool = False
     problem: str = ""
+    rebooted: bool | None = None
 
     def state(self, action: ClusterAction) -> NodeState:
         """What is known of it after ``action``, in a word or two."""

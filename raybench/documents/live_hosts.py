@@ -12,7 +12,7 @@ HostState = Literal["connecting", "watched", "lost"]
 class LiveHost(msgspec.Struct, frozen=True, kw_only=True):
     """A host. ``reason``: why it is not watched; ``silent_seconds``: for how long nothing was read, where too long.
 
-    Times of ``warnings`` are seconds since the command's start.
+    Times of ``warnings`` are seconds since the command's start. ``reboots``: how often it came with another boot id.
     """
 
     name: str
@@ -21,6 +21,7 @@ class LiveHost(msgspec.Struct, frozen=True, kw_only=True):
     figures: dict[str, float] = {}
     silent_seconds: float | None = None
     warnings: tuple[LiveRemarkLine, ...] = ()
+    reboots: int = 0
 
 
 class LiveHosts(msgspec.Struct, frozen=True, kw_only=True):

@@ -98,7 +98,8 @@ class NodeFigure(PlainPart):
 class PreflightHost(PlainPart):
     """One host with every check. One that was not reached has the ``reason``, and that as its only check.
 
-    ``tests`` are the figures of its active tests; none at level 1.
+    ``tests`` are the figures of its active tests; none at level 1. ``boot_id`` is what its kernel drew when it booted,
+    ``rebooted`` whether that is another one than when it last answered, by the history that was given.
     """
 
     host: str
@@ -111,6 +112,8 @@ class PreflightHost(PlainPart):
     checks: tuple[CheckResult, ...]
     node: NodeVerdict | None = None
     tests: tuple[NodeFigure, ...] = ()
+    boot_id: str = ""
+    rebooted: bool = False
 
     def contradiction(self) -> str | None:
         """Whether it is as good as the worst of its checks, and no node is healthy that did not answer."""

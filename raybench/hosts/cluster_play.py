@@ -151,6 +151,7 @@ def _row(
         torch=versions.get("torch"),
         supervisor=node.get("supervisor"),
         uptime_seconds=node.get("uptime_seconds"),
+        rebooted=node.get("rebooted"),
         unreachable=any(failure.unreachable for failure in failures),
         problem=" ".join(failures[0].message.split())[:1000] if failures else "",
     )

@@ -1,14 +1,18 @@
-"""What the agents of hosts say now, over SSH: the unit's where it runs, else one that ends with the connection."""
+"""What the agents of hosts say now, over SSH: the unit's where it runs, else one that ends with the connection.
+
+A host that was heard, or was not there, is tried again: one that comes back with another boot id has rebooted.
+"""
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from raybench.errors import UsageError
 from raybench.hosts.inventory import Host, Inventory, inventory_problems
-from raybench.hosts.ssh import CONNECT_SECONDS, SILENCE_SECONDS, SshError, connected, target_of
+from raybench.hosts.ssh import CONNECT_SECONDS, SILENCE_SECONDS, SshError, answer_of, connected, target_of
+from raybench.preflight.probe_answer import BOOT_ID
 
 if TYPE_CHECKING:
     import paramiko
@@ -18,6 +22,8 @@ _END_SECONDS = 2.0
 _TICK_SECONDS = 0.5
 _PIECE_BYTES = 2**16
 _TAIL_BYTES = 600
+_RETRY_SECONDS = (2.0, 4.0, 8.0, 15.0, 30.0)  # after the end of a connection; the last one from then on
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # A reader that is gone ends both: tail and the agent write at least every few seconds, and nobody reads it. The last
 # lines of a unit's agent that hangs would look like those of now.
 _COMMAND = """kept=/var/lib/raybench-agent/samples.jsonl
@@ -30,23 +36,35 @@ fi
 command -v raybench >/dev/null || { echo 'raybench is not in the PATH of that user there' >&2; exit 127; }
 exec raybench agent --json"""
 
-Heard = Callable[[str, bytes], None]
-Failed = Callable[[str, str], None]
+
+class Listener(Protocol):
+    """Who is told, from the thread of the host."""
+
+    def connected(self, name: str, boot_id: str) -> None:
+        """A host is reached, for the first time or again; what is heard from now on is another agent's."""
+
+    def heard(self, name: str, data: bytes) -> None:
+        """A piece of what its agent says."""
+
+    def failed(self, name: str, reason: str) -> None:
+        """A host is not watched any more, or not yet."""
+
+    def has_spoken(self, name: str) -> bool:
+        """Whether an agent was heard on this host since it was connected."""
 
 
 class LiveAgents:
-    """The agents of some hosts, a thread a host. ``heard`` and ``failed`` are called from these threads."""
+    """The agents of some hosts, a thread a host."""
 
     def __init__(
         self,
         hosts: Sequence[Host],
-        heard: Heard,
-        failed: Failed,
+        listener: Listener,
         *,
         ssh_config: Path | None = None,
         accept_new: bool = False,
     ) -> None:
-        self._heard, self._failed = heard, failed
+        self._listener = listener
         self._config, self._accept_new = ssh_config, accept_new
         self._stop = threading.Event()
         self._threads = [
@@ -66,15 +84,30 @@ class LiveAgents:
             thread.join(max(deadline - time.monotonic(), 0.0))
 
     def _watch(self, host: Host) -> None:
+        failures, known = 0, False
+        while not self._stop.is_set():
+            why, reached, again = self._watched_once(host)
+            if self._stop.is_set():
+                return
+            spoken = reached and self._listener.has_spoken(host.name)
+            known, failures = known or spoken, 0 if spoken else failures + 1
+            self._listener.failed(host.name, why)
+            if not (again or known):  # such as a login that is refused, or no raybench there
+                return
+            self._stop.wait(_RETRY_SECONDS[min(failures, len(_RETRY_SECONDS) - 1)])
+
+    def _watched_once(self, host: Host) -> tuple[str, bool, bool]:
+        """Connect and listen to the end. Returns why it ended, whether it was reached, and whether to try again."""
+        reached = False
         try:
             with connected(target_of(host, config_file=self._config, accept_new=self._accept_new)) as client:
-                why = self._listen(host.name, client)
+                self._listener.connected(host.name, boot_id_of(client))
+                reached = True
+                return self._listen(host.name, client), reached, False
         except SshError as error:
-            why = str(error)
+            return str(error), reached, error.cut
         except Exception as error:  # noqa: BLE001 - one host never takes the others from the screen
-            why = f"{type(error).__name__}: {error}"
-        if not self._stop.is_set():
-            self._failed(host.name, why)
+            return f"{type(error).__name__}: {error}", reached, False
 
     def _listen(self, name: str, client: "paramiko.SSHClient") -> str:
         """Pass on what its agent says. Returns why it ended."""
@@ -98,8 +131,15 @@ class LiveAgents:
                     words += channel.recv_stderr(_TAIL_BYTES) if channel.recv_stderr_ready() else b""
                     return _ending(words)
                 last = time.monotonic()
-                self._heard(name, piece)
+                self._listener.heard(name, piece)
         return "it is not watched any more"
+
+
+def boot_id_of(client: "paramiko.SSHClient") -> str:
+    """The id that a kernel draws when it boots; empty where there is none. Raises SshError on a cut."""
+    _, said = answer_of(client, f"cat {_BOOT_ID}", seconds=CONNECT_SECONDS, limit_bytes=4096)
+    found = BOOT_ID.search(said.decode("ascii", "replace"))
+    return found[0] if found else ""
 
 
 def _ending(words: bytes) -> str:

@@ -12,7 +12,9 @@ from raybench.verdicts import SEVERITY
 
 Seen = Mapping[str, tuple[str, str]]  # by check: verdict, and what was seen
 _MOST_SEEN = 200
-_LASTING = {"host-os", "host-kernel", "host-governor", "host-hugepages", "host-mtu", "host-memlock", "host-nofile",
+BOOT = "host-boot"  # no check of preflight's: which boot of the machine was looked at
+_LASTING = {BOOT,
+            "host-os", "host-kernel", "host-governor", "host-hugepages", "host-mtu", "host-memlock", "host-nofile",
             "host-name", "host-firewall", "gpu-driver", "gpu-cuda", "gpu-count", "gpu-firmware", "gpu-mode", "gpu-mig",
             "gpu-power", "gpu-clock-limits", "gpu-pcie", "gpu-persistence", "amd-driver", "amd-count", "amd-limits",
             "amd-partition", "rdma-firmware", "rdma-port", "rdma-rate", "rdma-modules", "pci-acs", "pci-iommu",
@@ -36,11 +38,13 @@ class Change:
         return f"{self.check}: {before} ({self.seen_before}) -> {now} ({self.seen})"
 
 
-def seen_of(checks: tuple[CheckResult, ...]) -> dict[str, tuple[str, str]]:
-    """What is kept of a host's checks; of one of several parts the worst."""
+def seen_of(checks: tuple[CheckResult, ...], boot_id: str = "") -> dict[str, tuple[str, str]]:
+    """What is kept of a host's checks, of one of several parts the worst, and of its boot where that is known."""
     found: dict[str, tuple[str, str]] = {}
     for one in sorted(checks, key=lambda one: SEVERITY.index(one.verdict)):
         found[one.check] = (one.verdict, " ".join(one.seen.split())[:_MOST_SEEN])
+    if boot_id:
+        found[BOOT] = ("pass", f"boot id {boot_id}"[:_MOST_SEEN])
     return found
 
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from raybench.documents.preflight import PreflightHost, PreflightReport
 from raybench.errors import IncompleteRunError, UsageError
-from raybench.nodes.changes import Change, changes, seen_of
+from raybench.nodes.changes import BOOT, Change, Seen, changes, seen_of
 from raybench.nodes.hysteresis import Streak
 from raybench.verdicts import NODE_STATES, NodeState
 
@@ -41,7 +41,10 @@ CREATE TABLE look (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostHistory:
-    """What is known of a host. ``right_at`` is when it was last healthy; None where it never was."""
+    """What is known of a host. ``right_at`` is when it was last healthy; None where it never was.
+
+    ``rebooted``: the look that was recorded found it with another boot id than when it had last answered.
+    """
 
     host: str
     state: NodeState
@@ -50,6 +53,8 @@ class HostHistory:
     streak: Streak
     right_at: str | None
     changed: tuple[Change, ...]
+    seen: Seen
+    rebooted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +91,10 @@ class History:
     def record(self, report: PreflightReport) -> dict[str, HostHistory]:
         """Take a report in, whole or not at all, and say what is known of its hosts then."""
         with self._errors(), self._transaction():
-            for host in report.hosts:
-                if host.node is not None:
-                    self._take(host, report.finished_at)
-        return {name: found for name, found in self.hosts().items() if name in {host.host for host in report.hosts}}
+            taken = [host for host in report.hosts if host.node is not None]
+            rebooted = {host.host for host in taken if self._take(host, report.finished_at)}
+        known, names = self.hosts(), {host.host for host in report.hosts}
+        return {name: replace(one, rebooted=name in rebooted) for name, one in known.items() if name in names}
 
     def hosts(self, name: str | None = None) -> dict[str, HostHistory]:
         """What is known of all hosts, or of one, by name."""
@@ -107,15 +112,21 @@ class History:
             ).fetchall()
             return tuple(Look(at=at, state=state, reasons=tuple(json.loads(reasons))) for at, state, reasons in rows)
 
-    def _take(self, host: PreflightHost, at: str) -> None:
+    def _take(self, host: PreflightHost, at: str) -> bool:
+        """Returns whether it has rebooted since it last answered."""
         assert host.node is not None
-        state, seen = host.node.state, seen_of(host.checks)
+        state, seen = host.node.state, seen_of(host.checks, host.boot_id)
         known = self.hosts(host.host).get(host.host)
         if known is not None and known.seen_at >= at:
-            return
+            return False
+        before = known.seen.get(BOOT) if known is not None else None
+        rebooted = before is not None and BOOT in seen and seen[BOOT] != before
+        if before is not None:
+            seen.setdefault(BOOT, before)  # one that does not answer may be in the middle of it
         since = known.since if known is not None and known.state == state else at
         streak = (known.streak if known is not None else Streak()).after(state)
         reasons = [f"{one.check}: {one.action}" for one in host.node.reasons]
+        reasons += [f"{BOOT}: it rebooted"] if rebooted else []
         self._note(host.host, at, state, reasons)
         text = json.dumps(seen)
         kept = "excluded" if state == "healthy" else "host"
@@ -129,6 +140,7 @@ class History:
                 *((at, text) if state == "healthy" else (None, None)),
             ),
         )
+        return rebooted
 
     def _note(self, host: str, at: str, state: NodeState, reasons: list[str]) -> None:
         """Keep the look where it says something new."""
@@ -192,14 +204,15 @@ class History:
 
 
 def with_since(report: PreflightReport, known: Mapping[str, HostHistory]) -> PreflightReport:
-    """The report with since when each node is in its state."""
-    hosts = tuple(
-        replace(host, node=replace(host.node, since=known[host.host].since))
-        if host.node is not None and host.host in known and known[host.host].state == host.node.state
-        else host
-        for host in report.hosts
-    )
-    return replace(report, hosts=hosts)
+    """The report with since when each node is in its state, and whether it has rebooted since it last answered."""
+    return replace(report, hosts=tuple(_with_past(host, known.get(host.host)) for host in report.hosts))
+
+
+def _with_past(host: PreflightHost, known: HostHistory | None) -> PreflightHost:
+    if known is None or host.node is None:
+        return host
+    node = replace(host.node, since=known.since) if known.state == host.node.state else host.node
+    return replace(host, node=node, rebooted=known.rebooted)
 
 
 def _host(row: tuple[Any, ...]) -> HostHistory:
@@ -207,6 +220,7 @@ def _host(row: tuple[Any, ...]) -> HostHistory:
     if state not in NODE_STATES:
         raise ValueError(f"the host {host!r} has the state {state!r}")
     before = json.loads(right_checks) if right_checks else None
+    seen = _pairs(json.loads(checks))
     return HostHistory(
         host=host,
         state=state,
@@ -214,7 +228,8 @@ def _host(row: tuple[Any, ...]) -> HostHistory:
         seen_at=seen_at,
         streak=Streak(bad=bad, good=good, fair=fair),
         right_at=right_at,
-        changed=changes(_pairs(before), _pairs(json.loads(checks))) if before is not None else (),
+        changed=changes(_pairs(before), seen) if before is not None else (),
+        seen=seen,
     )
 
 

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from raybench.preflight.forms import Form, by_name, flag, list_of, maybe, number, record, row_of, text
 
 SCHEMA = "raybench.probe/1"
+BOOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _MOST_BYTES = 256 << 20  # of facts; a host with eight GPUs and a full kernel log has less than 10 MB
 
 

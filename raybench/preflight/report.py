@@ -23,6 +23,7 @@ from raybench.preflight.node_tests.judgement import judge
 from raybench.preflight.node_tests.plan import ALWAYS, CONCERN, NAMES, chosen_checks
 from raybench.preflight.node_verdict import node_verdict
 from raybench.preflight.nvlink_domains import domain_results
+from raybench.preflight.probe_answer import BOOT_ID, boot_id_of
 from raybench.preflight.rdma_peers import peer_results
 from raybench.unreachable import advice_on
 from raybench.verdicts import worst
@@ -222,6 +223,12 @@ def _expectation_problems(view: HostView) -> list[CheckResult]:
     ]
 
 
+def _boot_id(facts: Mapping[str, Any]) -> str:
+    """As a kernel writes it, else empty."""
+    found = boot_id_of(facts)
+    return found if BOOT_ID.fullmatch(found) else ""
+
+
 def _host_entry(
     one: Gathered,
     view: HostView | None,
@@ -247,6 +254,7 @@ def _host_entry(
         probe_seconds=view.facts.get("seconds") if view else None,
         checks=tuple(results),
         tests=one.tested.figures if one.tested is not None else (),
+        boot_id=_boot_id(one.facts or {}),
     )
 
 

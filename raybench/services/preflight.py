@@ -133,6 +133,7 @@ def _kept(report: "PreflightReport", folder: Path, history: Path | None) -> Fini
         try:
             report = recorded(report, history)
             write_report(report, folder)
+            remarks += [f"{one.host}: it rebooted since it last answered" for one in report.hosts if one.rebooted]
         except (RaybenchError, OSError) as error:
             remarks.append(f"the history has no part of this: {error}")
     try:

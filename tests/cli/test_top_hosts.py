@@ -17,6 +17,7 @@ from raybench.documents.live_hosts import LiveHost, LiveHosts
 from raybench.documents.live_run import LiveRemarkLine
 from raybench.errors import UsageError
 from raybench.hosts import live_agents
+from raybench.hosts.ssh import SshError, SshTarget
 from raybench.reports.terminal.top_hosts import top_hosts_lines
 from raybench.services import top_hosts
 
@@ -107,3 +108,58 @@ def test_a_host_that_says_nothing_that_an_agent_says_is_lost_and_its_words_are_c
     assert second.reason.endswith("; what it said is not an agent's: 2 x no JSON, 1 x unknown kind of message")
     hosts.failed("b", "its agent ended")
     assert hosts.state().hosts[1].reason.startswith("its agent ended; what it said is not an agent's: 2 x")
+
+
+BOOTS = ("5d4f2c1e-0b6a-4a53-9a1c-0d6a1f0c7e11", "a0c1b2d3-1111-4222-8333-944455566677")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reboots", "said"),
+    [
+        (*BOOTS, 1, "CRITICAL: a rebooted (not watched for "),
+        (BOOTS[0], BOOTS[0], 0, "it has not rebooted"),
+        (BOOTS[0], "", 0, "INFO: a is watched again (not watched for "),  # not known is no reboot, and no "not"
+        ("", BOOTS[0], 0, "INFO: a is watched again (not watched for "),
+    ],
+)
+def test_a_host_that_comes_back_has_rebooted_where_its_boot_id_is_another_one(
+    before: str, after: str, reboots: int, said: str
+) -> None:
+    hosts = top_hosts.WatchedHosts(names=("a",))
+    reading = f"{encode(Reading(monotonic_seconds=7.0, source='host', values={'host/cpu/cores': 2}))}\n".encode()
+    hosts.connected("a", before)
+    hosts.heard("a", reading)
+    hosts.failed("a", "its agent ended")
+    assert hosts.state().hosts[0].state == "lost"
+    hosts.connected("a", after)
+    assert not hosts.has_spoken("a")  # what was heard before it went says nothing of now
+    hosts.heard("a", reading)
+    (found,) = hosts.state().hosts
+    assert (found.state, found.reboots, hosts.has_warned) == ("watched", reboots, bool(reboots))
+    (warning,) = found.warnings
+    assert said in warning.text
+    assert ("not rebooted" in warning.text) == (before == after)
+
+
+@pytest.mark.parametrize(("cut", "attempts"), [(True, 3), (False, 1)])
+def test_a_host_that_cannot_be_reached_is_tried_again_and_one_that_refuses_the_login_is_not(
+    monkeypatch: pytest.MonkeyPatch, cut: bool, attempts: int
+) -> None:
+    tried: list[str] = []
+
+    @contextmanager
+    def refused(target: SshTarget) -> Iterator[None]:
+        tried.append(target.name)
+        if len(tried) == 3:
+            agents._stop.set()
+        raise SshError("no", cut=cut)
+        yield
+
+    monkeypatch.setattr(live_agents, "connected", refused)
+    monkeypatch.setattr(live_agents, "_RETRY_SECONDS", (0.0,))
+    hosts = top_hosts.WatchedHosts(names=("a",))
+    agents = live_agents.LiveAgents(live_agents.hosts_of(["a"]), hosts)
+    agents.start()
+    agents._threads[0].join(10)
+    assert tried == ["a"] * attempts
+    assert hosts.state().hosts[0].reason == "no"

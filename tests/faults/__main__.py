@@ -54,7 +54,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=117)
+    parser.add_argument("--count", type=int, default=122)
     parser.add_argument("--tables", default=",".join(TABLES), help="of %(default)s")
     parser.add_argument("--workloads", default=",".join(WORKLOADS), help="of faults of processes: %(default)s")
     parser.add_argument("--only", help="numbers of cases, such as 3,17 or 1-40")

@@ -11,18 +11,21 @@ from tests.faults.chaos.hosts import play as play_host
 from tests.faults.chaos.links import LINK_FAULTS, LinkFault
 from tests.faults.chaos.links import play as play_link
 from tests.faults.chaos.outcome import Outcome
+from tests.faults.chaos.virtual import VIRTUAL_FAULTS, VirtualFault
+from tests.faults.chaos.virtual import play as play_virtual
 from tests.faults.commands import WORKLOADS
 from tests.faults.judge import complaints
 from tests.faults.plan import Fault, faults
 from tests.faults.plant import Ending, plant
 
-AnyFault = Fault | AgentFault | HostFault | LinkFault
+AnyFault = Fault | AgentFault | HostFault | LinkFault | VirtualFault
 PROCESSES = "processes"
 _LONGEST_DELAY_SECONDS = 1.5
-_TABLES: Mapping[str, Sequence[AgentFault | HostFault | LinkFault]] = {
+_TABLES: Mapping[str, Sequence[AgentFault | HostFault | LinkFault | VirtualFault]] = {
     "agents": AGENT_FAULTS,
     "hosts": HOST_FAULTS,
     "links": LINK_FAULTS,
+    "machines": VIRTUAL_FAULTS,
 }
 TABLES = (PROCESSES, *_TABLES)
 
@@ -100,6 +103,7 @@ def play(case: Case) -> Outcome:
         AgentFault: play_agent,
         HostFault: play_host,
         LinkFault: play_link,
+        VirtualFault: play_virtual,
     }
     return players[type(fault)](fault, case.delay_seconds, case.pick)
 

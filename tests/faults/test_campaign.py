@@ -18,8 +18,12 @@ from tests.faults.chaos.hosts import complaints as of_host
 from tests.faults.chaos.links import LINK_FAULTS
 from tests.faults.chaos.links import complaints as of_link
 from tests.faults.chaos.outcome import Ended, ended_well
+from tests.faults.chaos.virtual import VIRTUAL_FAULTS, VirtualFault
+from tests.faults.chaos.virtual import play as play_virtual
 from tests.faults.judge import complaints
 from tests.faults.plan import Fault, faults
+from tests.lab.requirement import lab_available
+from tests.lab.virtual.image import FOLDER_VARIABLE
 from tests.measurements.process import LaunchError
 from tests.measurements.ray_head import RayHead
 
@@ -121,11 +125,11 @@ def test_what_ranks_need_does_harm_whatever_a_result_says(planted: dict[str, str
 
 
 def test_one_command_plants_each_row_of_the_tables_once_and_is_the_same_for_a_seed() -> None:
-    drawn = cases(1, 117)
-    assert [one.number for one in drawn] == list(range(1, 118))
-    assert drawn == cases(1, 117) != cases(2, 117)
+    drawn = cases(1, 122)
+    assert [one.number for one in drawn] == list(range(1, 123))
+    assert drawn == cases(1, 122) != cases(2, 122)
     rows = [one.fault for one in drawn if one.table != "processes"]
-    assert sorted(map(repr, rows)) == sorted(map(repr, (*AGENT_FAULTS, *HOST_FAULTS, *LINK_FAULTS)))
+    assert sorted(map(repr, rows)) == sorted(map(repr, (*AGENT_FAULTS, *HOST_FAULTS, *LINK_FAULTS, *VIRTUAL_FAULTS)))
     assert {one.kind for one in drawn} >= {"agent", "sshd", "Ansible", "host", "disk", "link", "partition", "reboot"}
     alone = cases(1, 90, tables=["processes"])
     assert [one.delay_seconds for one in alone] == [one.delay_seconds for one in faults(1, 90)]
@@ -199,3 +203,10 @@ def test_what_an_agent_did_not_sample_is_said_and_no_point_is_missing() -> None:
         ended = Ended(status=0, seconds=9.0, text="", document=whole | change)
         said = [one.partition(":")[0] for one in of_agent(AGENT_FAULTS[0], ended)]
         assert said == ([complaint] if complaint else [])
+
+
+def test_a_row_that_needs_a_virtual_machine_is_skipped_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
+    outcome = play_virtual(VirtualFault(what="", command="top"), 0.0, 0)
+    assert not outcome.planted
+    assert outcome.skipped == lab_available() or FOLDER_VARIABLE in outcome.skipped

@@ -49,9 +49,18 @@ def test_hosts_are_watched_whatever_they_say_and_nothing_is_left_on_them() -> No
         assert hosts["node1"]["warnings"] == []
         assert not hosts["node2"]["figures"]
         assert "cannot be reached" in hosts["node9"]["reason"]
+        lab.reboot(honest, kept="/root")
+        deadline = time.monotonic() + 45
+        while time.monotonic() < deadline:
+            hosts = {one["name"]: one for one in json.loads(top.stdout.readline())["hosts"]}
+            if hosts["node1"]["reboots"] and hosts["node1"]["figures"]:
+                break
+        assert [hosts[name]["reboots"] for name in ("node1", "node2", "node9")] == [1, 0, 0]
+        assert "node1 rebooted (not watched for " in hosts["node1"]["warnings"][-1]["text"]
         top.send_signal(signal.SIGINT)
         assert top.wait(10) == 0
         deadline = time.monotonic() + 10
+        honest = lab.nodes[0]
         while (left := [*honest.leftover_processes(), *liar.leftover_processes()]) and time.monotonic() < deadline:
             time.sleep(0.2)
         assert left == []

@@ -5,11 +5,12 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from raybench.documents.preflight import CheckResult
+from raybench.documents.preflight import CheckResult, PreflightHost
 from raybench.errors import IncompleteRunError, UsageError
 from raybench.nodes import history as module
 from raybench.nodes.changes import changes, seen_of
@@ -20,7 +21,7 @@ from raybench.services.nodes.past import past_of
 from raybench.services.preflight import _kept
 from raybench.verdicts import NodeState
 
-from .reports import host, report, report_of
+from .reports import dead, host, report, report_of
 
 
 def at(minute: int) -> str:
@@ -203,3 +204,21 @@ def test_preflight_writes_since_into_its_report(tmp_path: Path) -> None:
     (tmp_path / "h").chmod(0o666)
     (remark,) = _kept(report({"a": "drain"}, at(3)), tmp_path, tmp_path / "h").remarks
     assert "chmod 600" in remark
+
+
+def test_a_host_with_another_boot_id_has_rebooted_and_one_that_did_not_answer_is_not_known_to(tmp_path: Path) -> None:
+    def look(minute: int, boot: str, found: PreflightHost | None = None) -> bool:
+        one = replace(found or host("gpu-01", "healthy"), boot_id=boot)
+        with History(tmp_path / "h") as history:
+            return history.record(report_of([one], at(minute)))["gpu-01"].rebooted
+
+    first, second = "5d4f2c1e-0b6a-4a53-9a1c-0d6a1f0c7e11", "a0c1b2d3-1111-4222-8333-944455566677"
+    assert not look(0, first)
+    assert not look(1, first)
+    assert not look(2, "", dead("gpu-01"))
+    assert look(3, second)
+    assert not look(3, first)  # no newer than what is known
+    assert not look(4, second)
+    assert not look(5, "")  # a probe of an older raybench does not say it
+    (one,) = past_of(tmp_path / "h", "gpu-01")
+    assert [look["reasons"] for look in one["looks"] if look["at"] == at(3)] == [["host-boot: it rebooted"]]

@@ -152,6 +152,11 @@ def test_a_later_process_with_the_number_of_the_supervisor_is_not_taken_for_it()
     assert not runs(own | {"boot_id": "another boot"})
     assert not runs({"pid": "1; reboot", "start_time": 1, "boot_id": ""})
     assert not runs({})
+    rebooted = owned.rebooted
+    assert rebooted(own | {"boot_id": "another boot"})
+    assert not rebooted(own | {"boot_id": "another boot", "phase": "ended"})  # it was taken down before
+    assert not rebooted(own | {"start_time": own["start_time"] - 1})
+    assert not rebooted({})
 
 
 def test_ray_that_ends_by_itself_ends_the_supervisor_with_an_error(tmp_path: Path) -> None:

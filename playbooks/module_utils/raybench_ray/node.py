@@ -110,6 +110,7 @@ class RayNode:
         node = {"running": running, "supervisor": state.get("supervisor"), "phase": state.get("phase")}
         for name in ("role", "address", "name", "python"):
             node[name] = state.get(name)
+        node["rebooted"] = owned.rebooted(state)
         if running:
             node.update(pid=state["pid"], uptime_seconds=owned.uptime_seconds(state))
         return node

@@ -8,6 +8,7 @@ import signal
 import time
 from typing import Any, Mapping
 
+from ..raybench_host.machine import boot_id
 from ..raybench_host.process import start_ticks
 from . import supervise
 
@@ -40,6 +41,16 @@ def runs(state: State) -> bool:
     except (KeyError, TypeError, OSError, ValueError, IndexError):
         return False
     return start_ticks(state["pid"]) is not None and all(found[name] == state.get(name) for name in found)
+
+
+def rebooted(state: State) -> bool:
+    """Whether the machine booted again after the supervisor had started, and nobody had ended it before."""
+    if not state.get("boot_id") or state.get("phase") == "ended":
+        return False
+    try:
+        return bool(state["boot_id"] != boot_id())
+    except OSError:
+        return False
 
 
 def uptime_seconds(state: State) -> float:

@@ -70,7 +70,14 @@ def _remarks(report: ClusterStatus) -> Iterator[str]:
         if node.problem and not node.unreachable:
             problems.setdefault(node.problem, []).append(node.name)
     yield from (f"{folded(names)}: {problem}" for problem, names in problems.items())
-    gone = [node.name for node in report.nodes if node.state(report.action) == "not running" and node.alive]
+    lost = [node for node in report.nodes if node.state(report.action) == "not running"]
+    rebooted = [node.name for node in lost if node.rebooted]
+    if rebooted:
+        yield (
+            f"{folded(rebooted)}: rebooted since its Ray node was started (its boot id is another one); "
+            "'raybench cluster up' brings it back"
+        )
+    gone = [node.name for node in lost if node.alive and not node.rebooted]
     if gone:
         yield (
             f"{folded(gone)}: not running, and still in the head's table, which takes seconds to notice: it rebooted, "

@@ -139,6 +139,8 @@ class Watch:
     def _tell(self, report: PreflightReport, known: Mapping[str, HostHistory]) -> None:
         self._say(f"{report.finished_at} round {self.rounds + 1}: {nodes_in_short(report)}")
         for host in report.hosts:
+            if host.host in known and known[host.host].rebooted:
+                self._say(f"  {host.host}: it rebooted: its boot id is another one than when it last answered"[:300])
             if host.node is not None:
                 before, now = self._states.get(host.host), host.node.state
                 if before not in {None, now} or (before is None and now != "healthy"):

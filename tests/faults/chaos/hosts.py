@@ -184,7 +184,7 @@ _IS_ANSIBLE = re.compile(r"^\S*python\S* \S*ansible-playbook\b")  # not the shel
 _OF_CLUSTER = re.compile(r"supervise\.py|\bray\b|ray::|raylet|gcs_server")  # of `cluster up`, which leaves its Ray
 _GONE = r"refused|no sshd|cannot be reached|unreachable|not be sent"
 _MUTE = r"no answer|timed out|banner|hangs|cut|within|no room to answer|time"
-_CUT = r"closed|reset|cut|no answer|within|hangs|time|answer|ended|lost|Connection|unreachable|refused"
+CUT = r"closed|reset|cut|no answer|within|hangs|time|answer|ended|lost|Connection|unreachable|refused"
 
 
 def _rows() -> Iterator[HostFault]:
@@ -199,7 +199,7 @@ def _rows() -> Iterator[HostFault]:
             command=command,
             plant=_cut_sessions,
             during=True,
-            says=_CUT,
+            says=CUT,
             statuses=(0, 1, 3),
         )
         yield HostFault(
@@ -227,7 +227,7 @@ def _rows() -> Iterator[HostFault]:
             during=True,
             needs_nft=True,
             plant=lambda scene: disturbance.black_hole(scene.node),
-            says=_CUT,
+            says=CUT,
             statuses=(0, 1, 3),
         )
     yield HostFault(
@@ -236,7 +236,7 @@ def _rows() -> Iterator[HostFault]:
         command="collect",
         plant=_cut_sessions,
         during=True,
-        says=_CUT,
+        says=CUT,
         statuses=(0, 3),
     )
     for command in ("preflight", "collect", "configure"):
@@ -264,7 +264,7 @@ def _rows() -> Iterator[HostFault]:
             command=command,
             during=True,
             statuses=(0, 1, 3),
-            says=_CUT,
+            says=CUT,
             plant=lambda scene: disturbance.flap(scene.node, times=3, down_seconds=0.4, up_seconds=0.6),
         )
         yield HostFault(
@@ -273,7 +273,7 @@ def _rows() -> Iterator[HostFault]:
             command=command,
             during=True,
             plant=lambda scene: scene.lab.reboot(scene.node),
-            says=_CUT,
+            says=CUT,
             statuses=(0, 1, 3),
             again=True,
         )
@@ -318,7 +318,7 @@ def _write_inventory(controller: LabController, node: Node, settings: Mapping[st
         controller.inventory.write_text(yaml.safe_dump(content))
 
 
-def _start(
+def start(
     controller: LabController, fault_command: str, options: Sequence[str], scratch: Path
 ) -> "subprocess.Popen[str]":
     command = COMMANDS[fault_command]
@@ -338,7 +338,7 @@ def _in(controller: LabController, node: Node, fault: HostFault, delay_seconds: 
         _login_runs(_HELD_LOGIN, node)
     if not fault.during:
         fault.plant(Scene(controller=controller, node=node, process=None))
-    process = _start(controller, fault.command, fault.options, scratch)
+    process = start(controller, fault.command, fault.options, scratch)
     begun = time.monotonic()
     if fault.during:
         planted = wait_until(lambda: _at_work(node) or process.poll() is not None, 40) and process.poll() is None
@@ -348,14 +348,14 @@ def _in(controller: LabController, node: Node, fault: HostFault, delay_seconds: 
         if planted:
             planted = fault.plant(Scene(controller=controller, node=node, process=process)) is not False
     cut_off = node.hostname if fault.kind == "link" else ""
-    ended = _ending(controller, process, begun, scratch, cut_off=cut_off)
+    ended = ending(controller, process, begun, scratch, cut_off=cut_off)
     found = list(complaints(fault, ended, [one.hostname for one in lab.nodes], node.hostname))
     if planted and fault.again:
         disturbance.heal(lab.nodes)
         if fault.all_hosts:
             _login_runs("", node)
-        second = _ending(controller, _start(controller, fault.command, (), scratch), time.monotonic(), scratch)
-        found += [f"AGAIN: {one}" for one in _whole(COMMANDS[fault.command], second)]
+        second = ending(controller, start(controller, fault.command, (), scratch), time.monotonic(), scratch)
+        found += [f"AGAIN: {one}" for one in whole(COMMANDS[fault.command], second)]
     return ended.outcome(iter(found), planted=planted)
 
 
@@ -363,7 +363,7 @@ def _at_work(node: Node) -> bool:
     return any(one.command.startswith("sshd: ") and "@" in one.command for one in node.processes())
 
 
-def _ending(
+def ending(
     controller: LabController, process: "subprocess.Popen[str]", begun: float, scratch: Path, *, cut_off: str = ""
 ) -> Ended:
     try:
@@ -402,9 +402,11 @@ def _left(lab: Lab, seconds: float, cut_off: str) -> list[str]:
     return left
 
 
-def complaints(fault: HostFault, ended: Ended, names: Sequence[str], name: str) -> Iterator[str]:
+def complaints(
+    fault: HostFault, ended: Ended, names: Sequence[str], name: str, *, command: HostCommand | None = None
+) -> Iterator[str]:
     """What is wrong with how the command ended."""
-    command = COMMANDS[fault.command]
+    command = command or COMMANDS[fault.command]
     statuses = {*fault.statuses, 0} if command.goes_without and not fault.all_hosts else fault.statuses
     yield from ended_well(ended, statuses=sorted(statuses), limit_seconds=command.limit_seconds)
     if ended.status is None:
@@ -434,7 +436,8 @@ def complaints(fault: HostFault, ended: Ended, names: Sequence[str], name: str) 
         yield f"EXIT: {ended.status}, but {name} was not done: {why[:300]}"
 
 
-def _whole(command: HostCommand, ended: Ended) -> Iterator[str]:
+def whole(command: HostCommand, ended: Ended) -> Iterator[str]:
+    """What is wrong with a command of which every host had to be done."""
     yield from ended_well(ended, statuses=command.whole, limit_seconds=command.limit_seconds)
     found = command.reasons(ended.document) if ended.document and "torn" not in ended.document else {"all": "no report"}
     if any(found.values()):
@@ -444,14 +447,17 @@ def _whole(command: HostCommand, ended: Ended) -> Iterator[str]:
 def _rebooted(controller: LabController, node: Node, scratch: Path) -> Outcome:
     """Up, a reboot of a worker: status misses it, and up brings it back."""
     up = COMMANDS["cluster up"]
-    first = _ending(controller, _start(controller, "cluster up", (), scratch), time.monotonic(), scratch)
-    complaints = [f"FIRST: {one}" for one in _whole(up, first)]
+    first = ending(controller, start(controller, "cluster up", (), scratch), time.monotonic(), scratch)
+    complaints = [f"FIRST: {one}" for one in whole(up, first)]
     controller.lab.reboot(node, kept="/var/lib/raybench")
     begun = time.monotonic()
     done = controller.raybench("cluster", "status", "--json", "-q", "-i", controller.inventory, *_TIMED)
     reasons = _of_cluster(json.loads(done.stdout)) if done.stdout else {}
+    told = [one["name"] for one in json.loads(done.stdout)["nodes"] if one["rebooted"]] if done.stdout else []
+    if told != [node.hostname]:
+        complaints.append(f"CULPRIT: {told} are said to have rebooted")
     if done.returncode != 1 or {host for host, why in reasons.items() if why} != {node.hostname}:
         complaints.append(f"STATUS: {done.returncode} {reasons}")
-    second = _ending(controller, _start(controller, "cluster up", (), scratch), begun, scratch)
-    complaints += [f"AGAIN: {one}" for one in _whole(up, second)]
+    second = ending(controller, start(controller, "cluster up", (), scratch), begun, scratch)
+    complaints += [f"AGAIN: {one}" for one in whole(up, second)]
     return second.outcome(iter(complaints))

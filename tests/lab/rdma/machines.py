@@ -3,23 +3,23 @@
 import contextlib
 import os
 import secrets
-import shutil
-import socket
+import signal
 import subprocess
-import tempfile
-import time
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tests.lab.errors import LabSetupError
+from tests.lab.virtual.image import Image
+from tests.lab.virtual.machine import Machine, Shape, Tap
 
-from .image import Image
+from . import flows
+from .flows import Flow, read_flow
 
-_MEMORY_MIB = 320
-_BOOT_SECONDS = 400
 _BURST = "64kb"
+_SSH_OPTIONS = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ConnectTimeout=120"
 _MTU = 9000  # an RDMA MTU of 4096 instead of 1024: three times the throughput
 
 
@@ -30,16 +30,15 @@ class RdmaLab:
         self.numbers = range(1, nodes + 1)
         self._image = image
         self._namespace = f"rblab-{os.getpid()}-{secrets.token_hex(2)}"
-        self._folder = Path(tempfile.mkdtemp(prefix="raybench-rdma-"))
-        self._machines: dict[int, subprocess.Popen[bytes]] = {}
+        self._machines: dict[int, Machine] = {}
 
     def __enter__(self) -> Self:
         try:
             self._lay_network()
             for number in self.numbers:
-                self._boot(number)
-            for number in self.numbers:
-                self._wait(number)
+                self._machines[number] = self._boot(number)
+            for machine in self._machines.values():
+                machine.wait()
         except BaseException:
             self.close()
             raise
@@ -53,13 +52,10 @@ class RdmaLab:
     def close(self) -> None:
         """End the machines by process id and remove the namespace. Safe to call twice."""
         for machine in self._machines.values():
-            machine.kill()
-        for machine in self._machines.values():
-            machine.wait(20)
+            machine.close()
         self._machines.clear()
         with contextlib.suppress(subprocess.SubprocessError, OSError):
             subprocess.run(["ip", "netns", "del", self._namespace], capture_output=True, check=False, timeout=20)
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def inside(self, *command: str | Path) -> list[str]:
         """A command as it runs in the lab's network, from where all machines are reached."""
@@ -68,13 +64,32 @@ class RdmaLab:
     def inventory(self) -> str:
         """An Ansible inventory of the machines."""
         key = self._image.key
-        options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR -o ConnectTimeout=30"
         hosts = "".join(f"    node{number}: {{ansible_host: 10.76.0.{number}}}\n" for number in self.numbers)
         variables = (
             "    ansible_user: root\n    ansible_python_interpreter: /usr/bin/python3\n"
-            f"    ansible_ssh_private_key_file: {key}\n    ansible_ssh_common_args: {options}\n"
+            f"    ansible_ssh_private_key_file: {key}\n    ansible_ssh_common_args: {_SSH_OPTIONS}\n"
         )
         return f"all:\n  hosts:\n{hosts}  vars:\n{variables}"
+
+    def ssh(self, number: int, *command: str) -> list[str]:
+        """A command on a machine, as it is started here."""
+        return self.inside("ssh", "-i", self._image.key, *_SSH_OPTIONS.split(), f"root@10.76.0.{number}", *command)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[list[Flow]]:
+        """Watch what goes over RDMA meanwhile. The list has the flows once the block has ended."""
+        found: list[Flow] = []
+        devices = [f"tapf{number}" for number in self.numbers]
+        command = self.inside(sys.executable, "-S", str(Path(flows.__file__)), *devices)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watcher:
+            try:
+                if watcher.stdout is None or watcher.stdout.readline() != "watching\n":
+                    raise LabSetupError("what goes over RDMA cannot be watched")
+                yield found
+                watcher.send_signal(signal.SIGTERM)
+                found += map(read_flow, watcher.communicate(timeout=120)[0].splitlines())
+            finally:
+                watcher.kill()
 
     def limit(self, number: int, rate: str | None, *, sender: int | None = None) -> None:
         """Hold what a machine is sent over RDMA to a rate, by all or by one sender; None lifts the limit."""
@@ -92,12 +107,7 @@ class RdmaLab:
 
     def cable(self, number: int, *, plugged: bool) -> None:
         """Pull a machine's RDMA cable, or put it back: its carrier goes, and the port is down."""
-        with socket.socket(socket.AF_UNIX) as monitor:
-            monitor.settimeout(60)
-            monitor.connect(str(self._folder / f"{number}.monitor"))
-            _await_prompt(monitor)
-            monitor.sendall(f"set_link f0 {'on' if plugged else 'off'}\n".encode())
-            _await_prompt(monitor)  # what is not read yet when the connection closes is never done
+        self._machines[number].say(f"set_link n1 {'on' if plugged else 'off'}")
 
     def _lay_network(self) -> None:
         subprocess.run(["ip", "netns", "add", self._namespace], check=True, capture_output=True, timeout=20)
@@ -111,42 +121,18 @@ class RdmaLab:
                 self._do("ip", "tuntap", "add", f"tap{letter}{number}", "mode", "tap")
                 self._do("ip", "link", "set", f"tap{letter}{number}", "mtu", str(_MTU), "master", f"br-{letter}", "up")
 
-    def _boot(self, number: int) -> None:
-        """Start a machine. Without no_timer_check its kernel panics now and then where processors are short."""
-        settings = {
-            "host": f"node{number}",
-            "ssh": f"10.76.0.{number}/24",
-            "fabric": f"10.77.0.{number}/24",
-            "mtu": str(_MTU),
-            "key": self._image.key.with_suffix(".pub").read_text().split()[1],
-        }
-        line = "console=ttyS0 quiet reboot=t panic=-1 mitigations=off nokaslr tsc=reliable net.ifnames=0 audit=0 "
-        line += "random.trust_cpu=on no_timer_check " + " ".join(
-            f"lab.{name}={value}" for name, value in settings.items()
+    def _boot(self, number: int) -> Machine:
+        settings = {"ssh": f"10.76.0.{number}/24", "fabric": f"10.77.0.{number}/24", "mtu": str(_MTU)}
+        taps = (
+            Tap(device=f"tapm{number}", address=f"52:54:00:00:00:{number:02x}"),
+            Tap(device=f"tapf{number}", address=f"52:54:00:00:01:{number:02x}", speed=100000),
         )
-        command: list[str | Path] = [
-            "qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=128", "-M", "q35", "-cpu", "max", "-smp", "1",
-            "-m", str(_MEMORY_MIB), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-            "-serial", f"file:{self._folder / f'{number}.console'}",
-            "-monitor", f"unix:{self._folder / f'{number}.monitor'},server,nowait",
-            "-kernel", self._image.kernel, "-initrd", self._image.initrd, "-append", line,
-            "-drive", f"if=none,id=d0,file={self._image.root},format=raw,readonly=on",
-            "-device", "virtio-blk-pci,drive=d0", "-device", "virtio-rng-pci",
-            *_nic(number, "m", 0), *_nic(number, "f", 1),
-        ]  # fmt: skip
-        bound = ["setpriv", "--pdeathsig", "KILL", *self.inside(*command)]
-        self._machines[number] = subprocess.Popen(bound, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-
-    def _wait(self, number: int) -> None:
-        console = self._folder / f"{number}.console"
-        end = time.monotonic() + _BOOT_SECONDS
-        while time.monotonic() < end:
-            if console.exists() and "LAB ready" in console.read_text(errors="replace"):
-                return
-            if self._machines[number].poll() is not None:
-                raise LabSetupError(f"node{number} ended while it booted: {_tail(console)}")
-            time.sleep(0.2)
-        raise LabSetupError(f"node{number} was not up within {_BOOT_SECONDS} s: {_tail(console)}")
+        files = {
+            "/root/.ssh/authorized_keys": self._image.key.with_suffix(".pub").read_text(),
+            "/etc/ssh/ssh_host_ed25519_key": self._image.key.read_text(),
+        }
+        shape = Shape(name=f"node{number}", taps=taps, settings=settings, files=files)
+        return Machine(shape, self._image, self.inside())
 
     def _tc(self, words: str) -> None:
         self._do("tc", *words.split())
@@ -155,25 +141,3 @@ class RdmaLab:
         done = subprocess.run(self.inside(*command), capture_output=True, text=True, check=False, timeout=30)
         if done.returncode != 0:
             raise LabSetupError(f"{' '.join(command)} failed: {done.stderr.strip()}")
-
-
-def _await_prompt(monitor: socket.socket) -> None:
-    said = b""
-    while not said.endswith(b"(qemu) "):
-        piece = monitor.recv(4096)
-        if not piece:
-            raise LabSetupError("the machine's monitor hung up")
-        said += piece
-
-
-def _nic(number: int, letter: str, place: int) -> Sequence[str]:
-    """A NIC. The fabric's declares 100 Gb/s, from which Soft-RoCE takes its rate."""
-    rate = ",speed=100000,duplex=full" if letter == "f" else ""
-    return (
-        "-netdev", f"tap,id={letter}0,ifname=tap{letter}{number},script=no,downscript=no",
-        "-device", f"virtio-net-pci,netdev={letter}0,mac=52:54:00:00:{place:02x}:{number:02x}{rate}",
-    )  # fmt: skip
-
-
-def _tail(console: Path) -> str:
-    return console.read_text(errors="replace")[-300:] if console.exists() else "no console"

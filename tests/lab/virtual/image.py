@@ -1,8 +1,11 @@
-"""The image that all machines boot: Debian with rdma-core, perftest, iperf3, sshd and Python, and its kernel.
+"""The image that all virtual machines boot: Debian with rdma-core, perftest, iperf3, sshd, Python, and its kernel.
 
 Built once into a folder, by mmdebstrap and without mounting anything. Three things are easy to get wrong: the plain
 ``linux-image-amd64`` is needed (the cloud one has no rdma_rxe), its package is only unpacked (installing it runs
 initramfs-tools), and crc32_generic must be loaded by hand (rdma_rxe asks for it at run time).
+
+What runs inside (``guest.py``) is not in it but laid over it at each boot, so that an image does not grow stale; one
+that was built from another list of packages and modules is built anew.
 """
 
 import lzma
@@ -14,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.errors import LabSetupError
-
-from .guest import INIT, INITRAMFS_INIT, SETUP
 
 PROGRAMS = {
     "qemu-system-x86_64": "qemu-system-x86",
@@ -31,9 +32,14 @@ _PACKAGES = (
     "iperf3,procps,iputils-ping,ethtool"
 )
 _BOOT_MODULES = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4", "overlay", "virtio_net")
-_MODULES = ("rdma_rxe", "crc32_generic", "ib_umad", "ib_uverbs", "rdma_ucm", "virtio_rng", "sch_netem", "sch_tbf")
+_MODULES = (
+    "rdma_rxe", "crc32_generic", "ib_umad", "ib_uverbs", "rdma_ucm", "virtio_rng", "sch_netem", "sch_tbf",
+    "9pnet_virtio", "9p",
+)  # fmt: skip
 _XZ = b"\xfd7zXZ\x00"
 _BUILD_SECONDS = 1500
+_BUILT_FROM = f"{_PACKAGES} {_BOOT_MODULES} {_MODULES}"
+FOLDER_VARIABLE = "RAYBENCH_RDMA_LAB"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +63,30 @@ def build_image(folder: Path) -> Image:
     image = Image(
         kernel=folder / "vmlinux", initrd=folder / "initrd.cpio", root=folder / "rootfs.ext4", key=folder / "key"
     )
-    if not all(path.is_file() for path in (image.kernel, image.initrd, image.root, image.key)):
+    stamp = folder / "built-from"
+    whole = all(path.is_file() for path in (image.kernel, image.initrd, image.root, image.key, stamp))
+    if not whole or stamp.read_text() != _BUILT_FROM:
         folder.mkdir(parents=True, exist_ok=True)
+        stamp.unlink(missing_ok=True)
         _build(folder, image)
+        stamp.write_text(_BUILT_FROM)
     return image
+
+
+def image_unavailable() -> str | None:
+    """None where machines can be booted, else the reason why not, in words that say what would help."""
+    if not os.environ.get(FOLDER_VARIABLE):
+        return f"set {FOLDER_VARIABLE} to a folder for the image of a virtual machine (400 MB, minutes to build)"
+    if os.geteuid() != 0:
+        return "virtual machines need root"
+    if missing_programs():
+        return f"virtual machines need packages: apt-get install {' '.join(missing_programs())}"
+    return None
+
+
+def image_of_environment() -> Image:
+    """The image in the folder that the environment names. Raises LabSetupError."""
+    return build_image(Path(os.environ[FOLDER_VARIABLE]))
 
 
 def _build(folder: Path, image: Image) -> None:
@@ -135,12 +161,16 @@ def _write_initrd(folder: Path, target: Path, tree: Path, modules: Sequence[str]
     for file in modules:
         shutil.copy(tree / file.lstrip("/"), folder / "lib")
     (folder / "lib/order").write_text("".join(f"{Path(file).name}\n" for file in modules))
-    (folder / "init").write_text(INITRAMFS_INIT)
-    (folder / "init").chmod(0o755)
+    target.write_bytes(archive_of(folder))
+
+
+def archive_of(folder: Path) -> bytes:
+    """A folder as the kernel takes it for an initramfs; several of them, one after another, are one."""
     names = "\n".join(str(path.relative_to(folder)) for path in [folder, *sorted(folder.rglob("*"))])
-    with target.open("wb") as output:
-        command = ["cpio", "--quiet", "-o", "-H", "newc"]
-        subprocess.run(command, cwd=folder, input=names.encode(), stdout=output, check=True, timeout=120)
+    command = ["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0"]
+    return subprocess.run(
+        command, cwd=folder, input=names.encode(), capture_output=True, check=True, timeout=120
+    ).stdout
 
 
 def _trim(tree: Path, release: str, keep: Sequence[str]) -> None:
@@ -154,10 +184,6 @@ def _trim(tree: Path, release: str, keep: Sequence[str]) -> None:
 
 
 def _configure(tree: Path) -> None:
-    for name, text in (("lab-init", INIT), ("lab-setup", SETUP)):
-        path = tree / "usr/sbin" / name
-        path.write_text(text)
-        path.chmod(0o755)
     (tree / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
     settings = "PasswordAuthentication no\nPermitRootLogin prohibit-password\nUseDNS no\nUsePAM no\n"
     (tree / "etc/ssh/sshd_config.d/lab.conf").write_text(f"HostKey /etc/ssh/ssh_host_ed25519_key\n{settings}")

@@ -126,11 +126,12 @@ The node actor does not answer any more, or never did.
 
 Symptom: no answer for 10 s, while the head of the cluster answers.
 
-Why: the machine went down or is cut off, its Ray daemon ended or is stopped.
+Why: the machine went down, rebooted or is cut off, its Ray daemon ended or is stopped.
 
 Not when: only its rank host is lost (rank-host-lost), or the head is (cluster-lost).
 """,
-        "Check that the node is up and that Ray runs there (`ray status`), then run again.",
+        "Check that the node is up, since when (`uptime -s`: it may have rebooted), and that Ray runs there (`ray status`; "
+        "`raybench cluster status` says who rebooted), then run again.",
     ),
     _incident(
         "rank-host-lost",

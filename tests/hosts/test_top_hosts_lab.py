@@ -49,7 +49,7 @@ def test_hosts_are_watched_whatever_they_say_and_nothing_is_left_on_them() -> No
         assert hosts["node1"]["warnings"] == []
         assert not hosts["node2"]["figures"]
         assert "cannot be reached" in hosts["node9"]["reason"]
-        lab.reboot(honest, kept="/root")
+        lab.reboot(honest, kept="/root/.bashrc")
         deadline = time.monotonic() + 45
         while time.monotonic() < deadline:
             hosts = {one["name"]: one for one in json.loads(top.stdout.readline())["hosts"]}

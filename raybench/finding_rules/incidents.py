@@ -130,8 +130,8 @@ Why: the machine went down, rebooted or is cut off, its Ray daemon ended or is s
 
 Not when: only its rank host is lost (rank-host-lost), or the head is (cluster-lost).
 """,
-        "Check that the node is up, since when (`uptime -s`: it may have rebooted), and that Ray runs there (`ray status`; "
-        "`raybench cluster status` says who rebooted), then run again.",
+        "Check that the node is up, since when (`uptime -s`: it may have rebooted), and that Ray runs there (`ray "
+        "status`; `raybench cluster status` says who rebooted), then run again.",
     ),
     _incident(
         "rank-host-lost",

@@ -189,12 +189,14 @@ def entry(name, answer, reached, tested):
     from raybench.preflight.probe_answer import attempts_of, unpack
     from raybench.preflight.report import Gathered, reason_of
 
+    again = attempts_of((reached or {}).get("reached"))
     common = {
         "host": name,
         "sent_at": answer.get("sent_at"),
         "received_at": answer.get("received_at"),
         "noise": answer.get("noise") or "",
-        "reached": attempts_of((reached or {}).get("reached") or answer.get("reached")),
+        "reached": again or attempts_of(answer.get("reached")),
+        "not_tried_again": answer.get("reached_all") is False and not again,
     }
     if answer.get("packed"):
         try:

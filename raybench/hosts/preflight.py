@@ -66,14 +66,18 @@ class _Progress:
     gathered: dict[str, Gathered] = field(default_factory=dict)
     reached: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     tested: dict[str, NodeTests] = field(default_factory=dict)
+    not_tried_again: set[str] = field(default_factory=set)  # hosts that reached not all ports at once
 
     def take(self, event: PlaybookEvent) -> None:
         if event.kind not in {"ok", "failed", "unreachable"} or not event.host:
             return
-        if event.result.get("reached"):  # while it was probed, or when that was tried again
-            self.reached[event.host] = attempts_of(event.result["reached"])
+        if attempts := attempts_of(event.result.get("reached")):  # while it was probed, or when that was tried again
+            self.reached[event.host] = attempts
+            self.not_tried_again.discard(event.host)
         if event.task.endswith(GATHER_TASK):
             self.gathered[event.host] = one = gathered_from(event)
+            if event.result.get("reached_all") is False:
+                self.not_tried_again.add(event.host)
             if self.on_host is not None:
                 self.on_host(one)
         elif event.task.endswith(TEST_TASK):
@@ -196,7 +200,12 @@ def _judged(
         elif one.facts is not None:
             not_tested = NodeTests(problem=reason)
             tested = progress.tested.get(name, not_tested) if level > 1 else None
-            one = replace(one, reached=progress.reached.get(name, ()), tested=tested)
+            one = replace(
+                one,
+                reached=progress.reached.get(name, ()),
+                tested=tested,
+                not_tried_again=name in progress.not_tried_again,
+            )
         hosts.append(one)
     report = build_report(hosts, only=only, skip=skip, level=level, finished_at=time.time())
     try:

@@ -1,7 +1,7 @@
 """What only several hosts together show: logins slower than the others', and ports that are not reached."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from raybench.documents.preflight import CheckResult
@@ -103,18 +103,26 @@ def _identity(
 
 
 def port_results(
-    reached: Mapping[str, Sequence[Mapping[str, Any]]], listening: Mapping[str, Mapping[str, str]], hosts: Sequence[str]
+    reached: Mapping[str, Sequence[Mapping[str, Any]]],
+    listening: Mapping[str, Mapping[str, str]],
+    hosts: Sequence[str],
+    not_tried_again: Collection[str] = (),
 ) -> dict[str, CheckResult]:
     """Whether each host reaches the ports of others. ``listening`` says of each host which ports were open on it.
 
     Somebody always listens, the probe or who had the port before, so silence and refusal both mean that something
     between the hosts stands in the way; but who had the port before may have ended since, and then it is refused.
+    Of hosts ``not_tried_again`` that says nothing: they may have tried before the others listened.
     """
-    return {host: _ports(reached.get(host), listening) for host in hosts}
+    return {host: _ports(reached.get(host), listening, once=host in not_tried_again) for host in hosts}
 
 
-def _ports(attempts: Sequence[Mapping[str, Any]] | None, listening: Mapping[str, Mapping[str, str]]) -> CheckResult:
+def _ports(
+    attempts: Sequence[Mapping[str, Any]] | None, listening: Mapping[str, Mapping[str, str]], *, once: bool
+) -> CheckResult:
     name = "host-ports"
+    if once:
+        return _tried_once(name, [one for one in attempts or () if one["answer"] != "connected"])
     if not attempts:
         return CheckResult(check=name, verdict="skipped", seen="no other host was tried")
     closed, unclear, fine = [], [], []
@@ -149,3 +157,15 @@ def _ports(attempts: Sequence[Mapping[str, Any]] | None, listening: Mapping[str,
             advice="preflight_address names the address that other hosts reach a host at",
         )
     return CheckResult(check=name, verdict="pass", seen=f"{len(fine)} of {len(fine)} answer", expected=expected)
+
+
+def _tried_once(name: str, silent: Sequence[Mapping[str, Any]]) -> CheckResult:
+    """Not all ports answered while the host was probed, and the second try, which decides, gave nothing."""
+    told = ", ".join(f"{one['host']}:{one['port']} {one['answer']}" for one in silent[:6])
+    return CheckResult(
+        check=name,
+        verdict="unknown",
+        seen=f"some ports did not answer while it was probed, and were not tried again{': ' if told else ''}{told}",
+        expected="Ray's port and the rendezvous port answer",
+        advice="run preflight again: it was ended, or lost the host, before the second try",
+    )

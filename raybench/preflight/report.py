@@ -44,7 +44,9 @@ class Gathered:
     """What came back from a host: ``facts`` of its probe, or the ``reason`` why there are none.
 
     ``sent_at`` and ``received_at`` are the control node's clock; ``noise`` is what the login shell printed beside the
-    answer. ``tested`` is what came of its active tests; None where there were none.
+    answer. ``reached`` is what came of trying others' ports; ``not_tried_again`` where some did not answer while it was
+    probed, when others may not have listened yet, and the second try gave nothing. ``tested`` is what came of its
+    active tests; None where there were none.
     """
 
     host: str
@@ -55,6 +57,7 @@ class Gathered:
     received_at: float | None = None
     noise: str = ""
     reached: Sequence[Mapping[str, Any]] = ()
+    not_tried_again: bool = False
     tested: NodeTests | None = None
 
 
@@ -166,7 +169,8 @@ def _over_all(
     peers = peer_results(views, groups)
     listening = {host: view.readings.get("listening", {}).get("value") or {} for host, view in views.items()}
     reached = {one.host: one.reached for one in gathered}
-    ports = port_results(reached, listening, list(views))
+    open_hosts = {one.host for one in gathered if one.not_tried_again}
+    ports = port_results(reached, listening, list(views), open_hosts)
     sizes = Counter(groups.values())
     return {
         host: [

@@ -308,6 +308,13 @@ def test_a_port_that_opens_later_is_reached_while_the_host_is_probed() -> None:
     assert ports.EarlyAttempts([], [], 20).finish() == []
 
 
+def test_a_try_that_does_not_end_is_told_and_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "connect", lambda *_: time.sleep(1))  # a resolver that hangs
+    monkeypatch.setattr(ports, "_SLACK_SECONDS", 0.05)
+    (one,) = ports.reach([["gpu-02", "", "gpu-02.example"]], [6379], 0.05)
+    assert (one["host"], one["port"], one["answer"]) == ("gpu-02", 6379, "name not resolved in time")
+
+
 def test_versions_of_packages_are_those_that_python_would_import(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for path in (first / "torch-2.6.0+cu124.dist-info", second / "torch-2.5.0.dist-info", second / "ray.egg-info",

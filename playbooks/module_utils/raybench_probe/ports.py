@@ -188,6 +188,11 @@ def reach(
     deadline = time.monotonic() + seconds + _SLACK_SECONDS
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
+    results = results[:]  # a thread that is late adds to the other list
+    done = {(one["host"], int(one["port"])) for one in results}
+    late = [(str(host[0]), port) for host in hosts for port in ports if (str(host[0]), port) not in done]
+    told = "name not resolved in time"  # a connection ends in time by itself
+    results += [{"host": name, "port": port, "answer": told, "seconds": seconds} for name, port in late]
     return sorted(results, key=lambda result: (result["host"], result["port"]))
 
 

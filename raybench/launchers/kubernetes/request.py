@@ -16,9 +16,24 @@ GPU = "nvidia.com/gpu"
 # more; Ray's object store wants 30 % of the memory. The pods' tmpfs counts as their memory only as far as it is used.
 _SHM_PER_RANK = 2 * 2**30
 _LEAST_SHM = 4 * 2**30
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")  # leaves room for what controllers append, of 63 letters
-_LABEL = re.compile(r"(?:[a-zA-Z0-9.-]{1,200}/)?[a-zA-Z0-9]([-_.a-zA-Z0-9]{0,61}[a-zA-Z0-9])?")
+_DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_SUBDOMAIN = rf"(?=.{{1,253}}(?:/|$)){_DNS_LABEL}(?:\.{_DNS_LABEL})*"
+# A job's is that of its service, too, which begins with a letter, and leaves room of 63 for what controllers append.
+_NAMES = {
+    "job-name": (
+        r"[a-z](?:[-a-z0-9]{0,38}[a-z0-9])?",
+        "small letters, digits and -, a letter first, at most 40 of them",
+    ),
+    "namespace": (_DNS_LABEL, "small letters, digits and -, at most 63 of them"),
+    "queue": (rf"(?=.{{1,63}}$){_SUBDOMAIN}", "small letters, digits, - and ., at most 63 of them"),
+    "image-pull-secret": (_SUBDOMAIN, "small letters, digits, - and ., at most 253 of them"),
+}
+_QUALIFIED = rf"{_SUBDOMAIN}/[a-zA-Z0-9](?:[-_.a-zA-Z0-9]{{0,61}}[a-zA-Z0-9])?"
+_LABEL = re.compile(rf"{_QUALIFIED}|[a-zA-Z0-9](?:[-_.a-zA-Z0-9]{{0,61}}[a-zA-Z0-9])?")
 _LABEL_VALUE = re.compile(r"(?:[a-zA-Z0-9]([-_.a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)?")
+_DEVICE = re.compile(_QUALIFIED)  # an extended resource, of which there are whole ones alone
+_OWN_RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-[0-9]{1,6}[KMGT]i")
+_WHOLE = re.compile(r"[0-9]{1,12}(?:k|[MGTP]|[KMGTP]i)?")
 _QUANTITY = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,3})?(?:m|k|[MGTP]|[KMGTP]i)?")
 _IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._:/@-]{0,400}")
 
@@ -56,10 +71,9 @@ class KubernetesRequest:
                 raise UsageError(f"--{option} {number} is not a number of them; give {least} or more")
         self._check_names()
         for name, quantity in self.resources.items():
-            if not _LABEL.fullmatch(name) or not _QUANTITY.fullmatch(quantity):
-                raise UsageError(
-                    f"--resource {name}={quantity} is not NAME=QUANTITY, such as rdma/hca_shared=1 or cpu=32"
-                )
+            _check_resource(name, quantity)
+        if not _DEVICE.fullmatch(self.gpu_resource):
+            raise UsageError(f"--gpu-resource {self.gpu_resource!a} is not VENDOR/NAME, such as {GPU} or amd.com/gpu")
         for name, value in self.node_selector.items():
             if not _LABEL.fullmatch(name) or not _LABEL_VALUE.fullmatch(value):
                 raise UsageError(f"--node-selector {name}={value} is not LABEL=VALUE of a node")
@@ -67,12 +81,10 @@ class KubernetesRequest:
             toleration(text)
 
     def _check_names(self) -> None:
-        names = (("name", self.name), ("namespace", self.namespace), ("queue", self.queue))
-        for option, value in (*names, ("image-pull-secret", self.pull_secret)):
-            if value is not None and not _NAME.fullmatch(value):
-                raise UsageError(
-                    f"--{option} {value!a} is not a name in Kubernetes: small letters, digits and -, at most 40 of them"
-                )
+        given = (self.name, self.namespace, self.queue, self.pull_secret)
+        for (option, (form, words)), value in zip(_NAMES.items(), given, strict=True):
+            if value is not None and not re.fullmatch(form, value):
+                raise UsageError(f"--{option} {value!a} is not a name in Kubernetes: {words}")
         if not _IMAGE.fullmatch(self.image):
             raise UsageError(f"--image {self.image!a} is not the name of an image, such as registry.example/raybench:1")
 
@@ -86,6 +98,19 @@ class KubernetesRequest:
         """Of /dev/shm, which is 64 MiB where nobody asks for more."""
         needed = max(_LEAST_SHM, self.ranks_per_node * _SHM_PER_RANK)
         return needed if self.shm_bytes is None else self.shm_bytes
+
+
+def _check_resource(name: str, quantity: str) -> None:
+    """Raises UsageError for a resource that no container can have, such as half a device."""
+    if _OWN_RESOURCE.fullmatch(name) or _DEVICE.fullmatch(name):
+        form, kind = (_WHOLE, "a whole number") if "/" in name else (_QUANTITY, "a quantity")
+        if form.fullmatch(quantity):
+            return
+        raise UsageError(f"--resource {name}={quantity}: {quantity!a} is not {kind}, as in rdma/hca_shared=1 or cpu=32")
+    raise UsageError(
+        f"--resource {name}={quantity} is not NAME=QUANTITY, such as rdma/hca_shared=1 or cpu=32: names are cpu, "
+        "memory, ephemeral-storage, hugepages-2Mi, or those of devices, with a / in them"
+    )
 
 
 def toleration(text: str) -> dict[str, str]:

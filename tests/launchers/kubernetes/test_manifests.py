@@ -121,22 +121,60 @@ def test_pods_meet_at_the_name_of_the_first() -> None:
     assert {"--nnodes=2", "--node-rank=1", "--nproc-per-node=4", "--master-addr=a-0.a"} <= set(words)
 
 
+# Both lists are tried on a real API server, too: test_api_server.py
+TAKEN: list[dict[str, Any]] = [
+    {"name": "a" * 40},
+    {"name": "a"},
+    {"namespace": "n" * 63},
+    {"queue": "q" * 63},
+    {"queue": "team.a"},
+    {"pull_secret": "registry.example.com"},
+    {"pull_secret": "s" * 60 + "." + "t" * 60},
+    {"resources": {"cpu": "0.5", "memory": "1.5Gi", "hugepages-2Mi": "1Gi", "ephemeral-storage": "10G"}},
+    {"resources": {"rdma/hca_shared_devices_a": "1", "vpc.amazonaws.com/efa": "32"}},
+    {"gpus_per_node": 8, "gpu_resource": "amd.com/gpu"},
+    {"tolerations": ("a=b:NoExecute", "key:PreferNoSchedule", "key", "example.com/a_B.c=x_Y.z", "a=:NoSchedule")},
+    {"node_selector": {"a.b/c_D.e": "", "zone": "Eu-1.a_b"}},
+    {"image": "registry.example:5000/a/b_c/d@sha256:" + "0" * 64},
+    {"nodes": 5000, "shm_bytes": 1, "time_limit_seconds": 1},
+    {"host_network": True, "nodes": 2, "gpus_per_node": 1},
+]
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"name": "Ray_Bench"}, "--job-name"),
+    ({"name": "8gpus"}, "--job-name"),  # a service begins with a letter
+    ({"name": "-a"}, "--job-name"),
+    ({"image": " a"}, "--image"),
+    ({"namespace": "n" * 64}, "--namespace"),
+    ({"queue": "a/b"}, "--queue"),
+    ({"queue": "q" * 64}, "--queue"),
+    ({"pull_secret": "a..b"}, "--image-pull-secret"),
+    ({"resources": {"rdma/x": "one"}}, "--resource rdma/x=one"),
+    ({"resources": {"nvidia.com/gpu": "0.5"}}, "whole number"),
+    ({"resources": {"rdma/hca": "1500m"}}, "whole number"),
+    ({"resources": {"gpu": "1"}}, "with a / in them"),
+    ({"resources": {"Bad..Name/x": "1"}}, "--resource Bad..Name/x=1"),
+    ({"gpu_resource": "gpu"}, "--gpu-resource 'gpu'"),
+    ({"tolerations": ("a:Never",)}, "--toleration"),
+    ({"tolerations": ("Team/x=1",)}, "--toleration"),
+    ({"node_selector": {"a b": "c"}}, "--node-selector"),
+    ({"node_selector": {"Team.Example/x": "1"}}, "--node-selector"),
+]
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
-    [
-        ({"name": "Ray_Bench"}, "--name"),
-        ({"form": "helm"}, "--form 'helm'"),
-        ({"nodes": 0}, "--nodes 0"),
-        ({"image": "a b"}, "--image"),
-        ({"resources": {"rdma/x": "one"}}, "--resource rdma/x=one"),
-        ({"tolerations": ("a:Never",)}, "--toleration"),
-        ({"node_selector": {"a b": "c"}}, "--node-selector"),
-        ({"queue": "a/b"}, "--queue"),
-    ],
+    [*REFUSED, ({"form": "helm"}, "--form 'helm'"), ({"nodes": 0}, "--nodes 0"), ({"image": "a b"}, "--image")],
 )
 def test_what_the_api_server_would_refuse_is_refused_here(values: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         request(**values)
+
+
+def test_what_the_api_server_takes_is_taken_here_and_fits_its_schemas() -> None:
+    for values in TAKEN:
+        for form in ("pods", "rayjob"):
+            for made in manifests(request(form=form, **values), "raybench-1", WORDS):
+                check(made)
 
 
 def test_a_study_needs_ray() -> None:

@@ -38,7 +38,7 @@ _OPTIONS: list[Any] = [
     click.option("--gpus-per-node", type=int, help="Ranks a node.  [default: the node type's, else 8]"),
     click.option("--strategy", default="ddp", show_default=True, metavar="ddp|fsdp|zero1|...",
                  help="How parameters, gradients and optimizer state are spread: ddp, zero1, zero2, fsdp, "
-                 "fsdp-grad-op, fsdp-hybrid; or zero3, distributed-optimizer, FULL_SHARD, HYBRID_SHARD, ..."),
+                 "zero3, fsdp-grad-op, fsdp-hybrid; or distributed-optimizer, FULL_SHARD, HYBRID_SHARD, ..."),
     click.option("--tensor-parallel", "--tp", type=int, default=1, show_default=True, help="Ranks over which each "
                  "layer is cut."),
     click.option("--sequence-parallel/--no-sequence-parallel", default=True, help="With --tensor-parallel: also spread "

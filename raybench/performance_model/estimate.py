@@ -43,6 +43,7 @@ _SHARDING_STRATEGIES: Mapping[str, Literal["full", "grad-op", "hybrid", "state"]
     "fsdp-hybrid": "hybrid",
     "zero1": "state",
     "zero2": "state",
+    "zero3": "full",
 }
 
 
@@ -234,7 +235,7 @@ def _sharing_messages(
     sharding = Sharding(
         strategy=_SHARDING_STRATEGIES[setup.strategy],
         parameter_bytes=setup.compute_bytes if setup.is_zero else _sent_bytes(part, setup),
-        gradient_bytes=setup.gradient_bytes if setup.is_zero else reduce_bytes,
+        gradient_bytes=_reduced_bytes(setup, reduce_bytes),
         accumulation=1 if keeps_gathered(setup, layout) else accumulation,
         no_sync=setup.whole_gradients or setup.strategy == "zero1",
     )
@@ -250,6 +251,12 @@ def _without(shapes: tuple[Shape, ...], some: tuple[Shape, ...]) -> tuple[Shape,
     for shape in some:
         rest.remove(shape)
     return tuple(rest)
+
+
+def _reduced_bytes(setup: TrainingSetup, reduce_bytes: int) -> int:
+    if setup.strategy == "zero3":
+        return setup.compute_bytes
+    return setup.gradient_bytes if setup.is_zero else reduce_bytes
 
 
 def _sent_bytes(model: Transformer, setup: TrainingSetup) -> float:

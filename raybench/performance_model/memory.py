@@ -30,6 +30,7 @@ VARYING_SHARE = 1.3
 _MOST_BATCH = 1 << 20
 _MANY = 1 << 20  # micro-batches: a pipeline is full
 ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's reduce_bucket_size, and as much of what is being made
+ZERO_GROUP = 10**9  # elements of shards that DeepSpeed's ZeRO-3 updates at once (sub_group_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +119,7 @@ def _stage_memory(model: Transformer, setup: TrainingSetup, layout: Layout, in_f
     """Of a rank that holds the model, or the part that ``model`` is."""
     shards = shard_count(setup, layout)
     held = Held.of(model, setup, layout)
-    has_temporaries = setup.optimizer.removeprefix("paged-") in ("adam", "adamw") and not setup.fused_optimizer
-    temporaries = held.trained * setup.parameter_bytes if has_temporaries and setup.offload == "none" else 0.0
+    temporaries = _temporaries(setup, held.trained)
     step = Step(
         model=model, setup=setup, shards=shards, gradients=held.gradients, temporaries=temporaries, in_flight=in_flight
     )
@@ -138,9 +138,23 @@ def _stage_memory(model: Transformer, setup: TrainingSetup, layout: Layout, in_f
         moments={
             name: int(copies + size + (0 if name == "update" else step.waiting)) for name, size in moments.items()
         },
-        gradients_kept=setup.gradients_kept,
+        gradients_kept=setup.keeps_gradients,
     )
     return replace(whole, fragmentation=int(FRAGMENTATION_SHARE * whole.dynamic))
+
+
+def _temporaries(setup: TrainingSetup, trained: float) -> float:
+    """Of the update: what Adam over lists of tensors computes the step from, and fp32 copies of 16-bit gradients.
+
+    DeepSpeed updates with a fused Adam, a group of shards after another, whose gradients it first lays side by side.
+    """
+    if setup.offload != "none":
+        return 0.0
+    has_adam = setup.optimizer.removeprefix("paged-") in ("adam", "adamw")
+    step = trained * setup.parameter_bytes if has_adam and not setup.fused_optimizer else 0.0
+    if setup.strategy == "zero3":
+        return min(trained, ZERO_GROUP) * (setup.compute_bytes + setup.parameter_bytes)
+    return step + (trained * setup.parameter_bytes if setup.has_optimizer_weights else 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +179,9 @@ class Held:
         trained = setup.trainable(model) * state_share
         gradients = setup.trainable(model) * share * setup.parameter_bytes
         state = trained * state_bytes(setup)
+        if setup.has_optimizer_weights:
+            gradients = setup.trainable(model) * share * setup.compute_bytes
+            state += trained * setup.parameter_bytes
         if setup.is_zero:
             spread = state_share if setup.strategy == "zero2" else share
             gradients = setup.trainable(model) * spread * setup.gradient_bytes
@@ -198,7 +215,12 @@ def _parameters(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def _bucket_copies(model: Transformer, setup: TrainingSetup, layout: Layout) -> float:
-    """DDP's buckets where the gradients are no views of them; with ZeRO-2 those on their way to their shard."""
+    """DDP's buckets where the gradients are no views of them; with ZeRO-2 and 3 those on their way to their shard.
+
+    ZeRO-3's as transformers sets them (``"reduce_bucket_size": "auto"``): the hidden size squared.
+    """
+    if setup.strategy == "zero3":
+        return 2.0 * min(setup.trainable(model), model.hidden**2) * setup.compute_bytes
     if setup.strategy == "zero2":
         return 2.0 * min(setup.trainable(model), ZERO_BUCKET) * setup.gradient_bytes
     if setup.is_sharded or setup.is_zero or setup.bucket_view or layout.world_size == 1:
@@ -212,6 +234,8 @@ def _buffers(step: Step) -> float:
     if step.shards > 1:
         blocks = model.layers if setup.strategy == "fsdp-grad-op" else min(2, model.layers)
         gathered = model.outer_parameters + blocks * model.parameters_per_layer
+        if setup.strategy == "zero3":
+            return step.live + step.whole_gradients
         return gathered * setup.compute_bytes + step.whole_gradients
     casts = model.parameters - model.lookup_parameters if setup.casts_weights else 0
     return casts * setup.compute_bytes + step.unpacked

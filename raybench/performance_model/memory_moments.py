@@ -29,6 +29,8 @@ _FUSED_LOSS_COPIES = 2
 _CHUNKS = 8  # as torchtune's CEWithChunkedOutputLoss; Liger has more
 # Of a 4-bit weight while its layer computes: as an index and in fp32 (adapters.QuantisedWeight.dense).
 _UNPACKED_BYTES = 6
+# Elements of weights that DeepSpeed's ZeRO-3 keeps gathered at once (stage3_max_live_parameters, _max_reuse_distance).
+ZERO_LIVE = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +50,20 @@ class Step:
     @property
     def loose_gradients(self) -> float:
         """Gradients that are not there before the backward pass makes them."""
-        return 0.0 if self.setup.gradients_kept else self.gradients
+        return 0.0 if self.setup.keeps_gradients else self.gradients
 
     @property
     def whole_gradients(self) -> float:
         """Unsharded gradients of the micro-batches before."""
-        has_any = self.shards > 1 and self.setup.whole_gradients
-        return float(self.setup.trainable(self.model) * self.setup.parameter_bytes) if has_any else 0.0
+        has_any = self.shards > 1 and self.setup.adds_up_whole
+        return float(self.setup.trainable(self.model) * self.setup.reduced_bytes) if has_any else 0.0
+
+    @property
+    def live(self) -> float:
+        """Weights that DeepSpeed's ZeRO-3 keeps gathered: up to a limit, or the largest module of its own."""
+        model = self.model
+        largest = max(model.token_table_parameters, *(a * b for a, b in model.linears().values()))
+        return float(max(min(model.parameters, ZERO_LIVE), largest) * self.setup.compute_bytes)
 
     @property
     def table_bytes(self) -> float:
@@ -190,10 +199,12 @@ def shard_moments(step: Step) -> dict[str, float]:
     root = float(model.outer_parameters * setup.compute_bytes)
     block = float(model.parameters_per_layer * setup.compute_bytes)
     trained = model.parameters_per_layer if not setup.lora_rank else setup.trainable(model) / model.layers
-    gradient, copy = trained * setup.compute_bytes, trained * setup.parameter_bytes
+    gradient, copy = trained * setup.compute_bytes, trained * setup.reduced_bytes
     keeps = setup.strategy == "fsdp-grad-op"
     gathered = root + (model.layers * block if keeps else 2 * block)
     ahead = root + (model.layers * block if keeps else block)
+    if setup.strategy == "zero3":
+        root, gathered, ahead = 0.0, step.live, step.live
     rest = ahead - block if keeps else ahead  # once a block is released and the next is there
     head = 0.0 if setup.lora_rank else step.table_cast_bytes
     table = 0.0 if setup.lora_rank else (3 if model.tied else 2) * step.table_cast_bytes  # tied: both ends, their sum
@@ -216,6 +227,6 @@ def shard_moments(step: Step) -> dict[str, float]:
         + max(model.layers - 2, 0) * step.kept_of_block,
         "first block, backward": root + block + head + copy + loose + step.activations(1) + step.passing,
         "embedding, backward": root + table + copy + loose,
-        "embedding, reduce": outer * (setup.compute_bytes + setup.parameter_bytes * (1 - 1 / step.shards)) + loose,
+        "embedding, reduce": outer * (setup.compute_bytes + setup.reduced_bytes * (1 - 1 / step.shards)) + loose,
         "update": loose + step.temporaries,
     }

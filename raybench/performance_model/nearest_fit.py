@@ -79,7 +79,7 @@ def _applied(run: Fitting, changes: tuple[Change, ...], memory_bytes: float) -> 
 
 
 def _sharded(run: Fitting, _: float) -> tuple[str, Fitting] | None:
-    if run.setup.strategy == "fsdp" or run.layout.world_size == 1:
+    if run.setup.strategy in ("fsdp", "zero3") or run.layout.world_size == 1:
         return None
     setup = replace(run.setup, strategy="fsdp", gradients_kept=run.accumulation > 1)
     return "--strategy fsdp", replace(run, setup=setup)
@@ -121,7 +121,7 @@ def _eight_bit(run: Fitting, _: float) -> tuple[str, Fitting] | None:
 
 def _more_nodes(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
     """The fewest whole nodes, in doublings, on which the shards fit."""
-    if run.setup.strategy != "fsdp" or run.layout.world_size % run.layout.ranks_per_node:
+    if run.setup.strategy not in ("fsdp", "zero3") or run.layout.world_size % run.layout.ranks_per_node:
         return None
     times = 2
     while times <= _MOST_TIMES_NODES:

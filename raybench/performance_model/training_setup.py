@@ -7,13 +7,13 @@ from raybench.errors import UsageError, unknown_name
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.transformer import Transformer
 
-Strategy = Literal["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2"]
+Strategy = Literal["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2", "zero3"]
 Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit", "paged-adamw", "paged-adamw-8bit"]
 Offload = Literal["none", "optimizer", "all"]
 Kernels = Literal["plain", "fused"]
 Loss = Literal["plain", "fused", "chunked", "transformers", "narrow"]
 Packing = Literal["nf4", "gptq"]
-STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2")
+STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2", "zero3")
 OPTIMIZERS: tuple[Optimizer, ...] = (
     *("sgd", "momentum", "adam", "adamw", "adamw-8bit"),
     *("paged-adamw", "paged-adamw-8bit"),
@@ -24,8 +24,7 @@ STRATEGY_ALIASES: dict[str, Strategy] = {
     "zero-1": "zero1",
     "distributed-optimizer": "zero1",
     "zero-2": "zero2",
-    "zero3": "fsdp",
-    "zero-3": "fsdp",
+    "zero-3": "zero3",
     "fsdp2": "fsdp",
     "full-shard": "fsdp",
     "shard-grad-op": "fsdp-grad-op",
@@ -58,9 +57,12 @@ class TrainingSetup:
     them). ``whole_attention``: its kernel computes the scores that the causal mask drops, too, as those before
     FlashAttention-2 do. ``compiled``: by torch.compile, which fuses element-wise kernels; None: unknown. ``packing``:
     of a 4-bit base, whose kernels unpack it at their own speeds (bitsandbytes and torchao, or GPTQ's).
+    ``optimizer_weights``: shards in the compute type, of which the optimizer keeps fp32 copies of its own and makes fp32
+    copies of their gradients to update them (InternEvo over FSDP; always so with zero3, which is DeepSpeed's).
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
     well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
+    ``reduce_bytes``: an element of what FSDP sums over ranks, and over micro-batches with ``whole_gradients``.
     ``selective``: what attention and every second matrix product give is kept, the rest computed again (torchtitan).
     ``offload``: optimizer state, or parameters and gradients too, in the memory of the CPU. ``sequence_parallel``:
     tensor parallelism spreads what is as wide as the model (Korthikanti et al. 2022), here over ``sequence_shards``.
@@ -85,6 +87,7 @@ class TrainingSetup:
     kernels: Kernels = "plain"
     loss: Loss = "plain"
     gradient_bytes: int = 4
+    reduce_bytes: int = 4
     selective: bool = False
     offload: Offload = "none"
     sequence_parallel: bool = True
@@ -94,6 +97,7 @@ class TrainingSetup:
     whole_attention: bool = False
     compiled: bool | None = None
     packing: Packing = "nf4"
+    optimizer_weights: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -136,9 +140,30 @@ class TrainingSetup:
         return self.strategy in ("zero1", "zero2")
 
     @property
+    def has_optimizer_weights(self) -> bool:
+        """Whether shards in the compute type have fp32 copies in the optimizer."""
+        wide = self.parameter_bytes > self.compute_bytes
+        return wide and self.is_sharded and (self.optimizer_weights or self.strategy == "zero3")
+
+    @property
     def stored_bytes(self) -> int:
         """An element of the parameters that forward and backward passes are given."""
-        return self.compute_bytes if self.is_zero else self.parameter_bytes
+        return self.compute_bytes if self.is_zero or self.has_optimizer_weights else self.parameter_bytes
+
+    @property
+    def adds_up_whole(self) -> bool:
+        """Whether the gradients of shards are added up unsharded; DeepSpeed always reduces each micro-batch."""
+        return self.whole_gradients and self.is_sharded and self.strategy != "zero3"
+
+    @property
+    def keeps_gradients(self) -> bool:
+        """Whether gradients, of shards those of the shards, are there before the last backward pass makes them."""
+        return self.gradients_kept and not self.adds_up_whole
+
+    @property
+    def reduced_bytes(self) -> int:
+        """An element of a gradient of shards while it is summed over ranks, or over micro-batches unsharded."""
+        return self.compute_bytes if self.has_optimizer_weights else self.reduce_bytes
 
     def trainable(self, model: Transformer) -> int:
         """Parameters that have gradients."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from raybench.services.estimate_machine import Machine
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activation: fp8 is of matrix products alone
-_KEEPING = ("ddp", "zero1", "zero2")  # their gradients stay where they are from step to step
+_KEEPING = ("ddp", "zero1", "zero2", "zero3")  # their gradients stay where they are from step to step
 _COUNTED_LENGTH = 2048  # tokens of a sample, where nobody says, of a model that is counted
 _MOST = 10**12
 _MOST_WATTS = 10_000
@@ -230,6 +230,7 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         compiled=options.compile,
         loss=options.loss or "plain",
         gradient_bytes=_gradient_bytes(options),
+        reduce_bytes=BYTES[options.reduce_dtype],
         selective=options.selective_checkpointing,
         offload=options.cpu_offload,
         sequence_parallel=options.sequence_parallel,

@@ -151,7 +151,8 @@ def test_selective_checkpointing_keeps_less_than_all_and_more_than_full() -> Non
     ("name", "strategy"),
     [
         ("FULL_SHARD", "fsdp"),
-        ("zero3", "fsdp"),
+        ("fsdp2", "fsdp"),
+        ("ZeRO-3", "zero3"),
         ("ZeRO-1", "zero1"),
         ("distributed-optimizer", "zero1"),
         ("hsdp", "fsdp-hybrid"),

@@ -10,6 +10,8 @@ from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import OF_EXPERTS, Transformer
 
 _FP32_BYTES = 4
+_OF_ATTENTION, _OF_MLP = frozenset({"q_proj", "k_proj", "v_proj"}), frozenset({"gate_proj", "up_proj"})
+_OF_NORMS = _OF_ATTENTION | _OF_MLP  # linear layers that read what a normalisation gives
 _SUM_BYTES = 4  # of a row: FlashAttention's sums of exponentials, a normalisation's deviation
 
 
@@ -27,14 +29,41 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     inner, width = model.heads * model.head_size, setup.compute_bytes
     if setup.compiled and not model.experts:
         return _compiled_bytes_per_token(model, setup)
+    kept = inputs_kept(model, setup)
     casts_anew = setup.has_autocast and setup.kernels == "plain"
-    readers = (3 + (2 if model.gated else 1)) if casts_anew else 2
+    readers = len(kept & _OF_NORMS) if casts_anew else bool(kept & _OF_ATTENTION) + bool(kept & _OF_MLP)
     by_token = model.positions or (setup.on_gpu and width == _FP32_BYTES)
-    attention = (4 if by_token else 5) * inner * width
+    attention = (4 if by_token or "o_proj" not in kept else 5) * inner * width
     attention += _SUM_BYTES * model.heads if setup.flash_attention else model.heads * setup.sequence_length * width
+    if setup.joined_projections and model.key_value_heads == model.heads and not by_token:
+        attention += 2 * inner * width  # v is a view of what rotated q and k were made of
     norms = 2 * norm_bytes_per_token(model, setup)
     read = readers * width * model.hidden / setup.sequence_shards
-    return norms + read + attention + feedforward_bytes_per_token(model, setup)
+    dropped = _dropout_bytes_per_token(model, setup)
+    return norms + read + dropped + attention + feedforward_bytes_per_token(model, setup)
+
+
+def _dropout_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """A mask and what it leaves of each adapter's input; where that is not kept otherwise, it takes its place."""
+    if not (setup.lora_rank and setup.adapter_dropout):
+        return 0.0
+    linears, joined = model.linears(), setup.joined_projections
+    targets = set(setup.lora_targets or linears)
+    if joined and targets & _OF_ATTENTION:
+        targets = (targets - _OF_ATTENTION) | {"q_proj"}
+    packed = setup.quantized and setup.packing != "gptq"
+    each = 1 + (setup.compute_bytes if packed else 0)
+    return float(each * sum(linears[name][0] for name in targets))
+
+
+def inputs_kept(model: Transformer, setup: TrainingSetup) -> frozenset[str]:
+    """The linear layers whose inputs autograd keeps: those that are trained, or have an adapter.
+
+    bitsandbytes' 4-bit layers keep theirs though they are frozen (MatMul4Bit, autograd/_functions.py).
+    """
+    linears = frozenset(model.linears())
+    packed = setup.quantized and setup.packing != "gptq"
+    return linears & frozenset(setup.lora_targets) if setup.lora_targets and not packed else linears
 
 
 def _compiled_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
@@ -71,6 +100,8 @@ def _computing(model: Transformer, linear: str) -> int:
 def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """What autograd keeps of the MLP after its first layers' input."""
     elements = (4 if model.gated else 2) * model.feedforward
+    if "down_proj" not in inputs_kept(model, setup):
+        elements -= model.feedforward
     if model.experts:  # each chosen expert keeps its own, and its copy of the token
         elements = model.experts_per_token * (elements + model.hidden)
     return elements * setup.compute_bytes
@@ -79,8 +110,14 @@ def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> flo
 def norm_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """What autograd keeps of one normalisation."""
     kept = 1 if setup.on_gpu or model.norm == "layer" else 2
-    whole = kept * model.hidden * setup.norm_bytes + _SUM_BYTES * (2 if model.norm == "layer" else 1)
+    width = _FP32_BYTES if _by_hand(model, setup) else setup.norm_bytes
+    whole = kept * model.hidden * width + _SUM_BYTES * (2 if model.norm == "layer" else 1)
     return whole / setup.sequence_shards
+
+
+def _by_hand(model: Transformer, setup: TrainingSetup) -> bool:
+    """Whether RMSNorm casts what it reads to fp32 and keeps that, as transformers, LitGPT and KempnerForge write it."""
+    return model.norm == "rms" and setup.kernels == "plain" and not setup.compiled and setup.compute_bytes < _FP32_BYTES
 
 
 def checkpoint_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

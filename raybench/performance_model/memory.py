@@ -19,7 +19,8 @@ from raybench.performance_model.transformer import Transformer
 _STATE_ELEMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "adamw-8bit": 2}
 _STATE_8BIT_BYTES = 1 + 4 / 256
 # NF4: 4 bits; with double quantisation the scales take 0.127 bits more (Dettmers et al. 2023).
-NF4_BYTES = 0.5 + 0.127 / 8
+# Without it an fp32 scale for each 64.
+NF4_BYTES, _NF4_SINGLE_BYTES = 0.5 + 0.127 / 8, 0.5 + 4 / 64
 # Outside PyTorch's allocator: the CUDA context with its libraries, and NCCL's buffers where there are other ranks.
 CONTEXT_BYTES = int(0.6 * 2**30)
 NCCL_BYTES = int(0.5 * 2**30)
@@ -207,11 +208,12 @@ def _parameters(model: Transformer, setup: TrainingSetup) -> float:
     """Bytes of all parameters before sharding."""
     if not setup.lora_rank:
         return float(model.parameters * setup.stored_bytes)
-    adapters = model.lora_parameters(setup.lora_rank, setup.lora_targets) * setup.parameter_bytes
+    adapters = model.lora_parameters(setup.lora_rank, setup.lora_targets) * setup.stored_bytes
     if not setup.quantized:
         return float(model.parameters * setup.compute_bytes + adapters)
     packed = model.layers * model.linear_parameters_per_layer
-    return packed * NF4_BYTES + (model.parameters - packed) * setup.kept_bytes + adapters
+    each = _NF4_SINGLE_BYTES if setup.packing == "nf4-single" else NF4_BYTES
+    return packed * each + (model.parameters - packed) * setup.kept_bytes + adapters
 
 
 def _bucket_copies(model: Transformer, setup: TrainingSetup, layout: Layout) -> float:
@@ -222,7 +224,7 @@ def _bucket_copies(model: Transformer, setup: TrainingSetup, layout: Layout) -> 
     if setup.strategy == "zero3":
         return 2.0 * min(setup.trainable(model), model.hidden**2) * setup.compute_bytes
     if setup.strategy == "zero2":
-        return 2.0 * min(setup.trainable(model), ZERO_BUCKET) * setup.gradient_bytes
+        return 2.0 * ZERO_BUCKET * setup.gradient_bytes  # as large, however few there are
     if setup.is_sharded or setup.is_zero or setup.bucket_view or layout.world_size == 1:
         return 0.0
     return float(setup.trainable(model) * setup.parameter_bytes)

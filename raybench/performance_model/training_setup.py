@@ -12,7 +12,7 @@ Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit", "paged-ada
 Offload = Literal["none", "optimizer", "all"]
 Kernels = Literal["plain", "fused"]
 Loss = Literal["plain", "fused", "chunked", "transformers", "narrow"]
-Packing = Literal["nf4", "gptq"]
+Packing = Literal["nf4", "nf4-single", "gptq"]
 STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2", "zero3")
 OPTIMIZERS: tuple[Optimizer, ...] = (
     *("sgd", "momentum", "adam", "adamw", "adamw-8bit"),
@@ -57,8 +57,10 @@ class TrainingSetup:
     them). ``whole_attention``: its kernel computes the scores that the causal mask drops, too, as those before
     FlashAttention-2 do. ``compiled``: by torch.compile, which fuses element-wise kernels; None: unknown. ``packing``:
     of a 4-bit base, whose kernels unpack it at their own speeds (bitsandbytes and torchao, or GPTQ's).
-    ``optimizer_weights``: shards in the compute type, of which the optimizer keeps fp32 copies of its own and makes fp32
-    copies of their gradients to update them (InternEvo over FSDP; always so with zero3, which is DeepSpeed's).
+    ``optimizer_weights``: shards in the compute type, of which the optimizer keeps fp32 copies of its own and makes
+    fp32 copies of their gradients to update them (InternEvo over FSDP; always so with zero3, which is DeepSpeed's).
+    ``adapter_dropout``: LoRA's, before each adapter. ``joined_projections``: one matrix product gives q, k and v, which
+    then share one tensor (LitGPT, GPT-NeoX).
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
     well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
@@ -98,6 +100,8 @@ class TrainingSetup:
     compiled: bool | None = None
     packing: Packing = "nf4"
     optimizer_weights: bool = False
+    adapter_dropout: bool = False
+    joined_projections: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -228,7 +232,8 @@ def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> 
     """
     if not loss_known and setup.lora_rank:
         setup = replace(setup, loss="transformers")
-    return replace(setup, upcast=True) if setup.quantized and not kernels_known else setup
+    casts_up = setup.quantized and setup.packing != "gptq"  # peft leaves what GPTQ has not packed in 16 bits
+    return replace(setup, upcast=True) if casts_up and not kernels_known else setup
 
 
 def shard_count(setup: TrainingSetup, layout: Layout) -> int:

@@ -118,6 +118,8 @@ def _of_qwen(row: dict[str, str]) -> PublishedRun:
             checkpointing=True,
             lora_rank=64,
             quantized=row["method"] == "qlora",
+            strategy="zero2" if row["method"] == "qlora" else "ddp",  # finetune_qlora_single_gpu.sh; the other has none
+            gradient_bytes=2,
             compiled=False,
             packing="gptq",
             loss="narrow" if row["method"] == "qlora" else "plain",  # fp16 by DeepSpeed; bf16 by autocast

@@ -15,6 +15,7 @@ from tests.performance_model.published_run import FOLDER, PublishedRun
 _NVLINK_SHARE, _NIC_SHARE, _PCIE_GB_PER_S = 0.80, 0.92, 25.0
 # Share of the blocks whose forward pass is done twice.
 _RECOMPUTED = {"none": 0.0, "full": 1.0, "every-second": 0.5, "every-third": 1 / 3, "selective": 0.0}
+_WITH_DROPOUT = ("LitGPT", "fsdp_qlora")  # of the adapters, as their scripts have it by default
 _FORMS: dict[str, dict[str, Any]] = {
     "llama": {},
     "llama-tied": {"tied": True},
@@ -96,12 +97,16 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         reduce_bytes=int(row["reduce_bytes"]),
         whole_gradients=row["gradients"] == "whole",
         optimizer_weights=row["weights"] == "optimizer",
+        adapter_dropout=row["source"] in _WITH_DROPOUT,
+        joined_projections=row["source"] == "LitGPT",
+        offload=row["offload"] or "none",  # type: ignore[arg-type]
         flash_attention=row["flash_attention"] == "yes",
         fused_optimizer=row["optimizer"].endswith("-fused"),
         gradients_kept=int(row["accumulation"]) > 1,
         lora_rank=int(row["lora_rank"] or 0),
         lora_targets=tuple(row["lora_targets"].split()),
         quantized=row["method"].startswith("qlora"),
+        packing="nf4-single" if row["method"] == "qlora-single" else "nf4",
         compiled=row["compiled"] == "yes" if row["compiled"] else None,
     )
     if row["kernels"] in ("plain", "fused"):

@@ -25,7 +25,7 @@ ADAPTERS = replace(SETUP, lora_rank=16, quantized=True)
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 14
+    assert len({run.source for run in RUNS}) == 15
     assert len(OBSERVED) == 345
 
 

@@ -233,10 +233,8 @@ def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], 
     if verdict in ("critical", "warning"):
         return findings[0].summary
     if verdict == "ok" and _tests_passed(facts):
-        return (
-            "nccl-tests ran to its end, and its values are right. The network that it took is not shown: "
-            "NCCL_DEBUG=INFO would."
-        )
+        not_shown = " The network that it took is not shown: NCCL_DEBUG=INFO would." if network == "unknown" else ""
+        return f"nccl-tests ran to its end, and its values are right.{not_shown}"
     if verdict == "ok" and _start_not_shown(network, facts):
         return _working(facts)
     if (nothing := _without_nccl(network, facts)) and not _cut_table(facts):

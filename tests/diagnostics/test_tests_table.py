@@ -23,7 +23,13 @@ def test_a_table_that_ends_with_right_values_shows_that_the_job_works(text: str)
     diagnosis = _diagnose(text)
     assert (diagnosis.verdict, diagnosis.network, diagnosis.findings) == ("ok", "unknown", ())
     assert not diagnosis.empty  # the exit code is 0
-    assert diagnosis.explanation.startswith("nccl-tests ran to its end, and its values are right.")
+    assert diagnosis.explanation.startswith("nccl-tests ran to its end, and its values are right. The network")
+
+
+def test_a_table_beside_the_choice_of_a_network_leaves_no_question_open() -> None:
+    diagnosis = _diagnose("NET/OFI Initializing aws-ofi-nccl 1.16.3\nUsing network AWS Libfabric\n" + ROW + END)
+    assert (diagnosis.verdict, diagnosis.network) == ("ok", "plugin:aws-ofi-nccl")
+    assert diagnosis.explanation == "nccl-tests ran to its end, and its values are right."
 
 
 ROWS = """\

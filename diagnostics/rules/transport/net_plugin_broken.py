@@ -180,8 +180,11 @@ def _ofi_warnings(facts: JobFacts) -> list[Event]:
 
 
 def _is_last_word(event: Event, facts: JobFacts) -> bool:
-    """Whether its process does nothing behind a warning, which then says why, whatever its words."""
-    if compiled(_HARMLESS).search(event.fields["text"]) or says_to_go_on(event):
+    """Whether its process does nothing behind a warning, which then says why, whatever its words.
+
+    A line without NCCL's prefix does not say that it is one: what a plugin tells of its start is pasted so, too.
+    """
+    if not event.origin.level or compiled(_HARMLESS).search(event.fields["text"]) or says_to_go_on(event):
         return False
     process = facts.processes.get(event.origin.process) if event.origin.process else None
     return process is None or process.last_progress <= event.origin.sequence

@@ -6,7 +6,8 @@ which looks like success and is none.
 Why: no NIC, no driver, no port in state ACTIVE, or a container that was not given /dev/infiniband.
 
 Not when: another rank-independent cause is printed (the device cannot be opened, the verbs library is missing,
-NCCL_IB_HCA filters everything): those rules report it. On one node it matters little and is info.
+NCCL_IB_HCA filters everything): those rules report it. On one node it matters little and is info. Where a plugin that
+does not load is all that speaks of RDMA it is a warning: the plugin's network (EFA, TCPX) may need no verbs device.
 
 Source: NCCL's net_ib.cc; user guide, troubleshooting.
 """
@@ -28,7 +29,7 @@ def check(facts: JobFacts) -> Outcome:
     if not events or plugin or facts.of("ib-open-failed", "libibverbs-missing") or facts.value_of("NCCL_IB_HCA"):
         return CLEAR
     hosts = {event.origin.host for event in events if event.origin.host}
-    wanted = bool(transport.rdma_evidence(facts))
+    wanted = len(transport.rdma_evidence(facts)) > len(transport.broken_plugins(facts))
     named = facts.first("network-not-found")
     refused = (named is None or named.fields["name"].upper() == "IB") and transport.network_refused(facts)
     matters = facts.multi_node is True and not transport.tcp_by_choice(facts)

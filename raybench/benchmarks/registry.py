@@ -99,7 +99,9 @@ def _planned(workload: Workload, name: str, request: Request) -> tuple[Benchmark
     options = request.options.get(workload.kind)
     if options is None and workload.options is not None:
         options = workload.options()
-    return (BenchmarkSpec(name=name, kind=workload.kind, sizes=(), verify=request.template.verify, options=options),)
+    spec = BenchmarkSpec(name=name, kind=workload.kind, sizes=(), verify=request.template.verify, options=options)
+    workload.check_spec(spec)
+    return (spec,)
 
 
 def _workload_with(name: str) -> Workload:

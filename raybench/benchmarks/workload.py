@@ -91,7 +91,8 @@ class Workload:
     - ``benchmarks``: the names that ``--suite`` takes, each with the module whose ``run(context, spec)`` ranks call.
     - ``options``: a frozen dataclass, which is the mapping ``kind`` of a configuration; None where there is none.
       ``normalised`` turns what was written into its fields; ``check`` raises UsageError for what does not fit together.
-    - ``plan(name, request)``: the specs of a benchmark. ``labels(spec, world_size)``: a name of each of its points.
+    - ``plan(name, request)``: the specs of a benchmark; without it one, of which ``check_spec`` raises UsageError for
+      options that this benchmark has no place for. ``labels(spec, world_size)``: a name of each of its points.
     - ``parameters(spec)``: what a result records. ``place(spec, label, point)``: where a rank is, in an incident.
     - ``fewer``: the option that makes it shorter. ``timed_steps(spec)``: of its one point, where it has steps.
     - ``needs(spec)``: (module, extra) of libraries beside torch. ``check_machine(spec)`` raises UsageError for what
@@ -112,6 +113,7 @@ class Workload:
     fewer: str = "--suite"
     timed_steps: Callable[[BenchmarkSpec], int | None] = lambda _: None
     needs: Callable[[BenchmarkSpec], Iterable[tuple[str, str]]] = lambda _: ()
+    check_spec: Callable[[BenchmarkSpec], None] = lambda _: None
     check_machine: Callable[[BenchmarkSpec], None] = lambda _: None
     traces: Callable[[BenchmarkSpec], bool] = lambda _: False
 

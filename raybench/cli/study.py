@@ -46,6 +46,15 @@ Examples:
   raybench study strategy --strategies ddp,fsdp,fsdp-grad-op --nodes 4 --model llama-8b --batch-size 2
   raybench study strategy --strategies lora,qlora -- train --model mistral-7b
 """
+_COMMUNICATION_EXAMPLES = """\b
+Examples:
+  raybench study communication --nodes 4 --model gpt2-xl                    none, fp16, bf16 and powersgd
+  raybench study communication --bucket-sizes 25,5,100 --nodes 4 --model gpt2-xl
+  raybench study communication --algorithms ring,tree --address head:6379 --model llama-1b --strategy ddp
+
+The first variant is what the others are compared with, and is what to use unless another is faster for certain. The
+last loss of each is beside it: what sends less is less exact.
+"""
 _BATCH_EXAMPLES = """\b
 Examples:
   raybench study batch-size --batch-sizes 1,2,4,8,16 --nodes 4 --model gpt2-xl
@@ -104,6 +113,19 @@ def strategy(options: "StudyOptions", shown: PrintOptions) -> None:
 
 
 @study_command(
+    "communication",
+    click.option("--comm-hooks", metavar="NAME,...", help="What gradients are sent as: none, fp16, bf16, powersgd.  "
+                 "[default: all, where nothing else is compared]"),
+    click.option("--bucket-sizes", metavar="MIB,...", help="Gradients that ddp sends together, such as 25,5,100."),
+    click.option("--algorithms", metavar="NAME,...", help="Of NCCL's all_reduce (2.24 or later): ring, tree."),
+    epilog=_COMMUNICATION_EXAMPLES,
+)  # fmt: skip
+def communication(options: "StudyOptions", shown: PrintOptions) -> None:
+    """How to send gradients? Compression, buckets, ring against tree: speed and loss."""
+    _conduct(options, shown)
+
+
+@study_command(
     "batch-size",
     click.option("--batch-sizes", metavar="B,...", help="Samples a rank.  [default: 1,2,4,8,16]"),
     epilog=_BATCH_EXAMPLES,
@@ -142,7 +164,7 @@ def show(folder: str, as_json: bool, full: bool, **given: Any) -> None:
     sys.exit(_show(show_study(Path(folder), Pricing(**given)), as_json=as_json, full=full))
 
 
-for _member in (network, scaling, strategy, batch_size_study, model_size, show):
+for _member in (network, scaling, strategy, communication, batch_size_study, model_size, show):
     command.add_command(_member)
 
 

@@ -52,6 +52,9 @@ _OPTIONS: list[Any] = [
     click.option("--sharding", metavar="KIND", help="Of fsdp: full; grad-op keeps gathered parameters until the "
                  "backward pass; hybrid shards within a node.  [default: full]"),
     click.option("--bucket-mib", type=int, metavar="N", help="Gradients that ddp sends together.  [default: 25]"),
+    click.option("--comm-hook", metavar="NAME", help="What gradients are sent as: none (as they are), fp16, bf16, or "
+                 "powersgd (of a low rank; not of fsdp). All but none are less exact.  [default: none]"),
+    click.option("--powersgd-rank", type=int, metavar="N", help="Of --comm-hook powersgd.  [default: 1]"),
     click.option("--lora-rank", type=int, metavar="N", help="[default: 16]"),
     click.option("--lora-alpha", type=float, metavar="X", help="[default: 32]"),
     click.option("--adapter", metavar="own|peft", help="Of lora and qlora: raybench's own, or peft's (its 4-bit base "

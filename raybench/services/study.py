@@ -17,6 +17,7 @@ from raybench.errors import MissingLibraryError, UsageError
 from raybench.secret_values import moved_to_environment
 from raybench.services.study_options import WORKLOADS, Pricing, StudyOptions
 from raybench.services.study_variants import variants_of
+from raybench.studies.communication import check_workload
 from raybench.studies.folder import REPORT, RESULT, StudyFolder
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ def plan_study(
         )
     if kind == "scaling" and any(word.split("=")[0] == "--keep-warm" for word in words):
         raise UsageError("--keep-warm holds nodes that trials on another number of nodes need; leave it out of scaling")
+    if kind == "communication":
+        check_workload(variants, words)
     return Study(
         kind=kind,
         workload=words,

@@ -55,12 +55,31 @@ def _models(*, models: str | None = None) -> Sequence[Variant]:
     return chosen
 
 
+def _communication(
+    *, comm_hooks: str | None = None, bucket_sizes: str | None = None, algorithms: str | None = None
+) -> Sequence[Variant]:
+    from raybench.studies.communication import HOOKS, algorithm_variant, bucket_variant, hook_variant
+
+    if (comm_hooks, bucket_sizes, algorithms) == (None, None, None):
+        comm_hooks = ",".join(HOOKS)
+    asked = (
+        ("--comm-hooks", comm_hooks, hook_variant),
+        ("--bucket-sizes", bucket_sizes, bucket_variant),
+        ("--algorithms", algorithms, algorithm_variant),
+    )
+    chosen = [make(one) for option, text, make in asked if text is not None for one in _names_of(text, option, "")]
+    if len(chosen) < 2:
+        raise UsageError(f"{chosen[0].name} has nothing to be compared with; name two or more, the first as it is now")
+    return chosen
+
+
 _VARIANTS: Mapping[Kind, Callable[..., Sequence[Variant]]] = {
     "network": _networks,
     "scaling": _node_counts,
     "strategy": _strategies,
     "batch-size": _batch_sizes,
     "model-size": _models,
+    "communication": _communication,
 }
 
 

@@ -1,9 +1,11 @@
 """What the figures of a study cost, from the price of a node for an hour. Pure."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from raybench.documents.price import Price
 from raybench.documents.study.cost import COSTED_SAMPLES, RowCost
+from raybench.documents.study.row import TrainingRow
 from raybench.performance_model.cost import Cost
 
 
@@ -30,4 +32,18 @@ class Costing:
             epoch_samples=self.epoch_samples,
             per_epoch=cost.per_epoch(self.epoch_samples),
             hours_per_epoch=self.epoch_samples / samples_per_s / 3600,
+        )
+
+
+def saving(chosen: TrainingRow, other: TrainingRow, price: Price | None) -> Iterator[str]:
+    """What a configuration costs less than another, for the same samples; nothing without a price, or where it is none.
+
+    From the rows' own throughputs: where these do not differ for certain, neither does the cost.
+    """
+    mine, theirs = (row.cost.per_1k_samples if row.cost else None for row in (chosen, other))
+    if price is not None and mine and theirs and chosen.variant != other.variant:
+        more = "less" if mine < theirs else "more"
+        yield (
+            f"1K samples cost {mine:.4g} {price.currency} instead of {theirs:.4g} of {other.variant} "
+            f"({abs(1 - mine / theirs):.0%} {more})"
         )

@@ -7,6 +7,7 @@ from raybench.documents.study.plan import Study
 from raybench.documents.study.result import Environment, Status, StudyResult, broken_trials
 from raybench.documents.study.table import AnyAnswer
 from raybench.documents.study.trial import TrialResult
+from raybench.studies.communication import answer_communication
 from raybench.studies.costs import Costing
 from raybench.studies.network import answer_network
 from raybench.studies.scaling import answer_scaling
@@ -22,6 +23,7 @@ _ANSWERS: dict[str, Callable[[Study, Sequence[TrialResult], Costing], AnyAnswer]
     "network": answer_network,
     "scaling": answer_scaling,
     "strategy": answer_strategy,
+    "communication": answer_communication,
     "batch-size": answer_sweep,
     "model-size": answer_sweep,
 }

@@ -195,7 +195,9 @@ def test_the_workload_is_what_a_study_does_not_know(
     assert workload_of(unknown, after) == workload
 
 
-@pytest.mark.parametrize("kind", ["network", "scaling", "strategy", "batch-size", "model-size", "show"])
+@pytest.mark.parametrize(
+    "kind", ["network", "scaling", "strategy", "communication", "batch-size", "model-size", "show"]
+)
 def test_every_study_explains_itself(kind: str) -> None:
     done = raybench("study", kind, "--help")
     assert done.returncode == 0

@@ -66,6 +66,8 @@ def test_a_study_whose_trials_are_done_is_answered_again_and_none_is_run(done: S
         ("strategy", {"strategies": "ddp, fsdp"}, ["ddp", "fsdp"]),
         ("batch-size", {"batch_sizes": None}, ["batch-1", "batch-2", "batch-4", "batch-8", "batch-16"]),
         ("model-size", {"models": "tiny,gpt2"}, ["tiny", "gpt2"]),
+        ("communication", {}, ["none", "fp16", "bf16", "powersgd"]),
+        ("communication", {"bucket_sizes": "25,5", "algorithms": "tree"}, ["bucket-25", "bucket-5", "tree"]),
     ],
 )
 def test_each_kind_of_study_compares_what_it_is_asked_for(
@@ -79,6 +81,16 @@ def test_each_kind_of_study_compares_what_it_is_asked_for(
     [
         ({"kind": "model-size"}, "say which models to compare"),
         ({"kind": "scaling", "workload": ("run",)}, "compares training"),
+        ({"kind": "communication", "subject": {"comm_hooks": "fp16"}}, "nothing to be compared with"),
+        ({"kind": "communication", "subject": {"comm_hooks": "none,zip"}}, "communication hook"),
+        (
+            {"kind": "communication", "subject": {"algorithms": "ring,tree"}, "workload": ("train", "--backend=gloo")},
+            "which NCCL alone reads",
+        ),
+        (
+            {"kind": "communication", "subject": {"bucket_sizes": "5,25"}, "workload": ("--strategy", "fsdp")},
+            "of ddp's buckets",
+        ),
         ({"kind": "strategy", "pricing": Pricing(node_type="toaster")}, "no list price of 'toaster'"),
     ],
 )

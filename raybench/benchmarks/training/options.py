@@ -12,6 +12,7 @@ Optimizer = Literal["adamw", "adam", "sgd"]
 Sharding = Literal["full", "grad-op", "hybrid"]
 Adapter = Literal["own", "peft"]
 Schedule = Literal["constant", "cosine", "linear"]
+Hook = Literal["none", "fp16", "bf16", "powersgd"]
 STRATEGIES = ("ddp", "fsdp", "lora", "qlora")
 MADE_DATA = ("random", "spiral", "text")  # any other data is a file or a folder
 SPIRAL_INPUTS, SPIRAL_CLASSES = 2, 3
@@ -32,6 +33,7 @@ _LEAST = {
     "intermediate_size": 1,
     "vocabulary": 2,
     "bucket_mib": 1,
+    "powersgd_rank": 1,
     "overlap_steps": 0,
     "seed": 0,
     "data_workers": 0,
@@ -47,7 +49,8 @@ class TrainingOptions:
 
     ``batch_size`` is samples a rank and micro-batch; a step has ``accumulate`` of those. ``sharding`` is of fsdp only:
     ``grad-op`` keeps the gathered parameters between forward and backward, ``hybrid`` shards within a node and
-    replicates over nodes. ``adapter`` is of lora and qlora: raybench's own, or peft's with bitsandbytes' 4-bit base.
+    replicates over nodes. ``comm_hook`` says what gradients are sent as: ``hook.py``. ``adapter`` is of lora and qlora:
+    raybench's own, or peft's with bitsandbytes' 4-bit base.
     ``data``: random samples, which nothing can be learned from; a set of MADE_DATA; or a file or folder of text. Of it
     ``validation_share`` is held out and evaluated every ``eval_every`` timed steps (0: never, None: ten times) and at
     the end. ``lr_warmup_steps`` count from the first step, before the timed ones.
@@ -74,6 +77,8 @@ class TrainingOptions:
     compile: bool = False
     sharding: str = "full"
     bucket_mib: int = 25
+    comm_hook: str = "none"
+    powersgd_rank: int = 1
     lora_rank: int = 16
     lora_alpha: float = 32.0
     adapter: str = "own"
@@ -106,6 +111,7 @@ class TrainingOptions:
         _check_choice("optimizer", self.optimizer, get_args(Optimizer))
         _check_choice("sharding", self.sharding, get_args(Sharding))
         _check_choice("adapter", self.adapter, get_args(Adapter))
+        _check_choice("comm_hook", self.comm_hook, get_args(Hook))
 
     def _check_learning(self) -> None:
         if not self.data.strip():

@@ -10,6 +10,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from raybench.benchmarks.base import RankContext, UnsupportedError
+from raybench.benchmarks.training.hook import install_hook, reduce_dtype
 from raybench.benchmarks.training.models.adapters import adapt
 from raybench.benchmarks.training.models.initial import fill
 from raybench.benchmarks.training.models.peft_adapters import adapt_by_peft
@@ -34,6 +35,7 @@ class Replica:
             gradient_as_bucket_view=True,
             broadcast_buffers=False,  # a quantised base is buffers, and never changes
         )
+        install_hook(self._wrapped, options)
         self.module: Any = torch.compile(self._wrapped) if options.compile else self._wrapped
 
     @contextlib.contextmanager
@@ -58,8 +60,8 @@ class Shards:
         settings: dict[str, Any] = {"mesh": mesh}
         if options.sharding == "grad-op":  # else PyTorch's own: all but the root are released after the forward pass
             settings["reshard_after_forward"] = False
-        if dtype != "float32":
-            settings["mp_policy"] = MixedPrecisionPolicy(param_dtype=compute_dtype(dtype), reduce_dtype=torch.float32)
+        gathered_as = None if dtype == "float32" else compute_dtype(dtype)
+        settings["mp_policy"] = MixedPrecisionPolicy(param_dtype=gathered_as, reduce_dtype=reduce_dtype(options))
         for block in blocks_of(model):
             fully_shard(block, **settings)
         self._sharded = fully_shard(model, **settings)

@@ -3,6 +3,7 @@
 from torch import nn
 
 from raybench.benchmarks.base import RankContext
+from raybench.benchmarks.training.hook import reduce_dtype, sent_bytes, sent_shapes
 from raybench.benchmarks.training.models.precision import compute_dtype
 from raybench.benchmarks.training.models.trainable import blocks_of
 from raybench.benchmarks.training.options import TrainingOptions
@@ -16,16 +17,16 @@ def step_traffic(context: RankContext, model: nn.Module, name: str, options: Tra
     if name != "fsdp":
         trained = [one for one in model.parameters() if one.requires_grad]
         return ddp_traffic(
-            [tuple(one.shape) for one in trained],
+            sent_shapes(_shapes(trained), options),
             layout,
-            gradient_bytes=trained[0].element_size() if trained else 4,
+            gradient_bytes=sent_bytes(options, trained[0].element_size() if trained else 4),
             bucket_bytes=options.bucket_mib * 2**20,
         )
     width = 4 if dtype == "float32" else compute_dtype(dtype).itemsize
     sharding = Sharding(
         strategy=options.sharding,  # type: ignore[arg-type]  # one of them: TrainingOptions
         parameter_bytes=width,
-        gradient_bytes=4,
+        gradient_bytes=reduce_dtype(options).itemsize,
         accumulation=options.accumulate,
         no_sync=True,
     )

@@ -8,6 +8,7 @@ from raybench.benchmarks.training.models.config_shape import with_config
 from raybench.benchmarks.training.models.shapes import check_model, weight_shapes
 from raybench.benchmarks.training.options import MADE_DATA, STRATEGIES, TrainingOptions, normalised
 from raybench.benchmarks.workload import Workload
+from raybench.errors import UsageError
 
 
 def _parameters(spec: BenchmarkSpec) -> dict[str, Any]:
@@ -19,6 +20,15 @@ def _needs(spec: BenchmarkSpec) -> Iterator[tuple[str, str]]:
         yield ("peft", "peft")
         if spec.name == "qlora":
             yield ("bitsandbytes", "bitsandbytes")
+
+
+def _check_spec(spec: BenchmarkSpec) -> None:
+    """Raises UsageError for a hook that PyTorch has for replicas alone."""
+    if spec.name == "fsdp" and spec.options.comm_hook == "powersgd":
+        raise UsageError(
+            "--comm-hook powersgd is of replicas (ddp, lora, qlora): fsdp reduces gradients in parts, for which "
+            "PyTorch has no such hook; take --strategy ddp, or --comm-hook bf16"
+        )
 
 
 def _check_machine(spec: BenchmarkSpec) -> None:
@@ -44,6 +54,7 @@ WORKLOAD = Workload(
     fewer="--steps",
     timed_steps=lambda spec: int(spec.options.steps),
     needs=_needs,
+    check_spec=_check_spec,
     check_machine=_check_machine,
     traces=lambda spec: bool(spec.options.profile),
     records="raybench.benchmarks.training.records:RECORDS",

@@ -32,7 +32,8 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--epochs", "--to", "--layouts", "--modes", "--compression", "--endpoint", "--keep-checkpoints",
     ),
     "Variants": (
-        "--networks", "--strategies", "--batch-sizes", "--models", "--mode",
+        "--networks", "--strategies", "--batch-sizes", "--models", "--mode", "--comm-hooks", "--bucket-sizes",
+        "--algorithms",
     ),
     "Model": (
         "--hidden-dims", "--layers", "--hidden-size", "--heads", "--kv-heads", "--intermediate-size", "--vocabulary",
@@ -40,7 +41,8 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--adapter", "--qlora",
     ),
     "Parallelism": (
-        "--sharding", "--shards", "--bucket-mib", "--bucket-view", "--reduce-each", "--reduce-dtype",
+        "--sharding", "--shards", "--bucket-mib", "--bucket-view", "--comm-hook", "--powersgd-rank",
+        "--reduce-each", "--reduce-dtype",
         "--parameter-dtype", "--tensor-parallel", "--sequence-parallel", "--pipeline-parallel", "--virtual-stages",
         "--context-parallel", "--expert-parallel", "--cpu-offload", "--compile",
     ),

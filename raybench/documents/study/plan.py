@@ -13,7 +13,7 @@ from raybench.documents.price import Price
 from raybench.documents.study.cost import COSTED_SAMPLES
 from raybench.errors import UsageError, unknown_name
 
-Kind = Literal["network", "scaling", "strategy", "batch-size", "model-size"]
+Kind = Literal["network", "scaling", "strategy", "batch-size", "model-size", "communication"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NetworkKind = Literal["socket", "rdma"]
 ScalingMode = Literal["strong", "weak"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Status = RunStatus
-_SWEEPS = ("batch-size", "model-size")
+_ANSWERS = {"batch-size": "sweep", "model-size": "sweep", "communication": "strategy"}  # else the kind itself
 _NO_VERDICT = "it was written before studies had a verdict; 'raybench study show' on its folder makes one"
 
 
@@ -64,7 +64,7 @@ class StudyResult(FieldwiseDocument, frozen=True, kw_only=True):
         kind, answer = take(content, "kind", of=Kind), content.get("answer")
         if not isinstance(answer, dict) or kind is None:
             return content  # the conversion says what it should be
-        return content | {"answer": answer | {"+kind": "sweep" if kind in _SWEEPS else kind}}
+        return content | {"answer": answer | {"+kind": _ANSWERS.get(kind, kind)}}
 
     @property
     def conclusion(self) -> Conclusion:

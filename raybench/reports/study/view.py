@@ -49,7 +49,11 @@ def study_sections(study: StudyResult) -> tuple[Section, ...]:
         return tuple(_network_sections(answer, study.settings.costed_samples))
     if isinstance(answer, ScalingAnswer):
         return tuple(scaling_sections(answer, study))
-    return (_strategy_section(answer) if isinstance(answer, StrategyAnswer) else _sweep_section(answer, study.kind),)
+    return (
+        _strategy_section(answer, study.kind)
+        if isinstance(answer, StrategyAnswer)
+        else _sweep_section(answer, study.kind),
+    )
 
 
 def study_title(study: StudyResult) -> str:
@@ -236,11 +240,12 @@ def _tflops(row: TrainingRow) -> Cell:
     return NONE if row.tflop_per_s_per_rank is None else Cell(text=f"{row.tflop_per_s_per_rank:.3g}")
 
 
-def _strategy_section(answer: StrategyAnswer) -> Section:
+def _strategy_section(answer: StrategyAnswer, kind: str) -> Section:
     columns = _training_columns(answer.price, answer.ratios)
     warning = "" if answer.certain else "likely (the intervals do not decide; raise --repeats) "
     advice = f"{warning}use {answer.recommended}: {answer.why}" if answer.recommended else answer.why
-    return Section(title="Strategies", grid=present(columns, answer.rows), notes=(printable(advice), ESTIMATOR))
+    title = "Communication" if kind == "communication" else "Strategies"
+    return Section(title=title, grid=present(columns, answer.rows), notes=(printable(advice), ESTIMATOR))
 
 
 def _sweep_section(answer: SweepAnswer, kind: str) -> Section:

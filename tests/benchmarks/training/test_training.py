@@ -2,6 +2,7 @@
 
 import dataclasses
 import gzip
+import importlib
 import json
 import math
 import platform
@@ -16,9 +17,10 @@ from typing import Any
 import pytest
 import torch
 
+from raybench.benchmarks.base import UnsupportedError
 from raybench.benchmarks.events import BenchmarkFinished, Event, RankFailed, WorkloadMeasured
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.benchmarks.training import benchmark, reference, step, strategies, usage  # noqa: F401 - imported once, before the forks
+from raybench.benchmarks.training import benchmark, hook, reference, step, strategies, usage  # noqa: F401 - imported once, before the forks
 from raybench.benchmarks.training.combine import own_and_wait, training_point
 from raybench.benchmarks.training.models.shapes import shape_of
 from raybench.benchmarks.training.models.trainable import trainable_of
@@ -64,7 +66,7 @@ def skipped(name: str, **options: Any) -> str | None:
         ),
         ("ddp", {"dtype": "bfloat16", "checkpoint_activations": True}),
         ("fsdp", {}),
-        ("fsdp", {"sharding": "grad-op", "accumulate": 2, "dtype": "bfloat16"}),
+        ("fsdp", {"sharding": "grad-op", "accumulate": 2, "dtype": "bfloat16", "comm_hook": "fp16"}),
         ("lora", {"lora_rank": 4}),
         ("qlora", {"lora_rank": 4}),
     ],
@@ -110,6 +112,45 @@ def test_bytes_of_a_step_are_those_of_the_parameters() -> None:
     assert fsdp.wire_bytes == pytest.approx(fsdp.expected_bytes, rel=0.01)
     outer = 2 * 512 * 64 + 64  # embeddings and the last norm stay gathered; the rest is gathered twice, reduced once
     assert fsdp.wire_bytes == pytest.approx((3 * (parameters - outer) + 2 * outer) * 4 / 2, rel=0.01)
+
+
+def test_bytes_of_a_step_are_halved_by_rounding_gradients() -> None:
+    point = trained("ddp", overlap_steps=1, comm_hook="bf16")
+    assert point.verified is True, point.check
+    found = point.communication
+    assert found.wire_bytes == found.expected_bytes == 2 * 158016
+
+
+def averaged_alone(rank: int) -> None:
+    """Every rank keeps its own gradients, as if nothing came through the network."""
+    powersgd = importlib.import_module("torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook")
+
+    def kept(_: Any, bucket: Any) -> Any:
+        future: Any = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    powersgd.powerSGD_hook = kept
+
+
+def test_gradients_of_a_low_rank_are_sent_bucket_by_bucket() -> None:
+    """Four buckets of 1 MiB: with several under way at once, gloo's messages of one meet those of another."""
+    wide: dict[str, Any] = {"model": "mlp", "hidden_dims": (512,) * 6, "sequence_length": None, "bucket_mib": 1}
+    point = trained("ddp", **wide, comm_hook="powersgd", powersgd_rank=2, overlap_steps=2)
+    alone = trained("ddp", sabotage=averaged_alone, **wide, comm_hook="powersgd", powersgd_rank=2)
+    assert point.losses[-1] == pytest.approx(alone.losses[-1], rel=0.2)
+    assert point.losses != alone.losses
+    assert (point.verified, "approximates" in str(point.check_reason)) == (None, True)
+    found = point.communication
+    assert found.expected_bytes is not None
+    assert found.expected_bytes < 0.05 * 4 * (point.parameter_count or 0)
+    assert (found.wire_bytes, found.exposed["profiler"]) == (None, None)
+    assert found.exposed["differencing"] is not None
+
+
+def test_shards_have_no_low_rank() -> None:
+    with pytest.raises(UnsupportedError, match=r"in parts \(reduce_scatter\)"):
+        hook.reduce_dtype(TrainingOptions(comm_hook="powersgd"))
 
 
 def test_what_the_device_lacks_is_skipped_with_the_reason() -> None:

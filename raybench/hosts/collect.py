@@ -11,7 +11,7 @@ from pathlib import Path
 
 from raybench.hosts.collect_host import HostFolder, HostReport, StoppedError
 from raybench.hosts.collected_names import local_part
-from raybench.hosts.host_facts import COMMAND_SECONDS, OUTPUT_BYTES, ask_facts, summary_of
+from raybench.hosts.host_facts import COMMAND_SECONDS, OUTPUT_BYTES, ask_facts, boot_id_of, summary_of
 from raybench.hosts.inventory import Host
 from raybench.hosts.remote_files import LocalFiles
 from raybench.hosts.sftp import SftpFiles
@@ -119,10 +119,13 @@ def _visit(host: Host, plan: CollectPlan, folder: HostFolder) -> None:
         return
     with connected(target_of(host, config_file=plan.ssh_config, accept_new=plan.accept_new)) as client:
         folder.reached = True
+
+        def ask(command: str) -> tuple[int, bytes]:
+            return answer_of(client, command, seconds=COMMAND_SECONDS, limit_bytes=OUTPUT_BYTES)
+
+        folder.note_boot(boot_id_of(ask))
         if not folder.report.facts:
-            _keep_facts(
-                folder, lambda command: answer_of(client, command, seconds=COMMAND_SECONDS, limit_bytes=OUTPUT_BYTES)
-            )
+            _keep_facts(folder, ask)
         folder.fetch_all(SftpFiles(client), plan.patterns)
 
 

@@ -87,6 +87,7 @@ class HostFolder:
     stopped: Callable[[], bool]
     deadline: float
     reached: bool = False
+    _boot_id: str = ""
     _known: dict[str, Fetched] = field(default_factory=dict)
     _saved_at: float = 0.0
 
@@ -95,6 +96,14 @@ class HostFolder:
         with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             earlier = msgspec.json.decode((self.path / LIST_NAME).read_bytes(), type=HostReport)
             self._known = {file.remote: file for file in earlier.files}
+
+    def note_boot(self, boot_id: str) -> None:
+        """Which boot this connection is to. Another one than before is a problem: files may have gone with it."""
+        if boot_id and self._boot_id and boot_id != self._boot_id:
+            self.report.complain(
+                "it rebooted meanwhile: files in memory, as those below /tmp may be, are lost where they had not come yet"
+            )
+        self._boot_id = boot_id or self._boot_id
 
     def fetch_all(self, files: Files, patterns: Sequence[str]) -> None:
         """Fetch what the patterns name. Called again after a cut, it goes on where it was.

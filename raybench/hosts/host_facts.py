@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from raybench.metadata import parse_gpu_query
+from raybench.preflight.probe_answer import BOOT_ID
 
 COMMAND_SECONDS = 20.0
 OUTPUT_BYTES = 2**20
@@ -35,6 +36,13 @@ def ask_facts(ask: Ask) -> dict[str, bytes]:
     """Output of each command that the host has and that succeeded, by name."""
     answers = {name: ask(command) for name, command in COMMANDS.items()}
     return {name: output for name, (status, output) in answers.items() if status == 0 and output}
+
+
+def boot_id_of(ask: Ask) -> str:
+    """What its kernel drew when it booted; empty where it does not say so."""
+    _, said = ask("cat /proc/sys/kernel/random/boot_id")
+    found = BOOT_ID.search(said.decode("ascii", "replace"))
+    return found[0] if found else ""
 
 
 def summary_of(answers: Mapping[str, bytes]) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from raybench.errors import UsageError
+from raybench.hosts.host_facts import COMMAND_SECONDS, OUTPUT_BYTES, boot_id_of
 from raybench.hosts.inventory import Host, Inventory, inventory_problems
 from raybench.hosts.ssh import CONNECT_SECONDS, SILENCE_SECONDS, SshError, answer_of, connected, target_of
-from raybench.preflight.probe_answer import BOOT_ID
 
 if TYPE_CHECKING:
     import paramiko
@@ -23,7 +23,6 @@ _TICK_SECONDS = 0.5
 _PIECE_BYTES = 2**16
 _TAIL_BYTES = 600
 _RETRY_SECONDS = (2.0, 4.0, 8.0, 15.0, 30.0)  # after the end of a connection; the last one from then on
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # A reader that is gone ends both: tail and the agent write at least every few seconds, and nobody reads it. The last
 # lines of a unit's agent that hangs would look like those of now.
 _COMMAND = """kept=/var/lib/raybench-agent/samples.jsonl
@@ -101,7 +100,10 @@ class LiveAgents:
         reached = False
         try:
             with connected(target_of(host, config_file=self._config, accept_new=self._accept_new)) as client:
-                self._listener.connected(host.name, boot_id_of(client))
+                self._listener.connected(
+                    host.name,
+                    boot_id_of(lambda text: answer_of(client, text, seconds=COMMAND_SECONDS, limit_bytes=OUTPUT_BYTES)),
+                )
                 reached = True
                 return self._listen(host.name, client), reached, False
         except SshError as error:
@@ -133,13 +135,6 @@ class LiveAgents:
                 last = time.monotonic()
                 self._listener.heard(name, piece)
         return "it is not watched any more"
-
-
-def boot_id_of(client: "paramiko.SSHClient") -> str:
-    """The id that a kernel draws when it boots; empty where there is none. Raises SshError on a cut."""
-    _, said = answer_of(client, f"cat {_BOOT_ID}", seconds=CONNECT_SECONDS, limit_bytes=4096)
-    found = BOOT_ID.search(said.decode("ascii", "replace"))
-    return found[0] if found else ""
 
 
 def _ending(words: bytes) -> str:

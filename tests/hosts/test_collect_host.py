@@ -1,5 +1,6 @@
 """Fetching the files of one host: limits, cuts, second collections, a full list of what came."""
 
+import contextlib
 import io
 import os
 import time
@@ -188,3 +189,41 @@ def test_a_host_whose_list_of_files_cannot_be_kept_is_not_complete(
     report = collect.collect_host(Host(name="gpu-1", address="gpu-1"), plan, lambda: False)
     assert report.status == "partial"
     assert said in report.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("boots", "status", "rebooted"),
+    [
+        (("5d4f2c1e-0b6a-4a53-9a1c-0d6a1f0c7e11", "a0c1b2d3-1111-4222-8333-944455566677"), "partial", True),
+        (("5d4f2c1e-0b6a-4a53-9a1c-0d6a1f0c7e11",) * 2, "complete", False),  # the connection alone was cut
+        (("5d4f2c1e-0b6a-4a53-9a1c-0d6a1f0c7e11", "no such file"), "complete", False),
+    ],
+)
+def test_a_host_that_reboots_between_two_attempts_is_not_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boots: tuple[str, str], status: str, rebooted: bool
+) -> None:
+    """Its logs in memory are gone, and what is there when it is back looks whole."""
+    said, attempts = iter(boots), iter((LostFiles(), LocalFiles()))
+
+    def answer(_: object, command: str, **__: object) -> tuple[int, bytes]:
+        return (0, next(said).encode()) if "boot_id" in command else (127, b"")
+
+    monkeypatch.setattr(collect, "connected", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(collect, "answer_of", answer)
+    monkeypatch.setattr(collect, "SftpFiles", lambda _: next(attempts))
+    monkeypatch.setattr(collect, "_PAUSE_SECONDS", 0.0)
+    plan = collect.CollectPlan(
+        folder=tmp_path, patterns=(f"{tmp_path}/none*",), file_limit_bytes=10, host_limit_bytes=10, seconds=60
+    )
+    report = collect.collect_host(Host(name="gpu-1", address="gpu-1"), plan, lambda: False)
+    assert report.status == status
+    assert ["it rebooted meanwhile" in one for one in report.problems] == [True] * rebooted
+
+
+class LostFiles(LocalFiles):
+    """Files over a connection that is cut as soon as they are looked for."""
+
+    def __getattribute__(self, name: str) -> object:
+        if not name.startswith("__"):
+            raise EOFError("the socket is closed")
+        return super().__getattribute__(name)

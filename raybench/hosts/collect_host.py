@@ -101,7 +101,7 @@ class HostFolder:
         """Which boot this connection is to. Another one than before is a problem: files may have gone with it."""
         if boot_id and self._boot_id and boot_id != self._boot_id:
             self.report.complain(
-                "it rebooted meanwhile: files in memory, as those below /tmp may be, are lost where they had not come yet"
+                "it rebooted meanwhile: files in memory, as those below /tmp may be, are lost where they had not come"
             )
         self._boot_id = boot_id or self._boot_id
 

@@ -14,4 +14,4 @@ def test_only_the_machine_that_reboots_is_missing_and_it_is_done_when_it_is_back
         pytest.skip(outcome.skipped)
     print(f"exit {outcome.status} {outcome.seconds:.0f} s after the reset: {outcome.text[-2000:]}")
     assert outcome.planted
-    assert outcome.complaints == ()
+    assert not outcome.complaints, "\n".join(outcome.complaints)

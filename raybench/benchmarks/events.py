@@ -91,6 +91,8 @@ class RankMark(msgspec.Struct, frozen=True, kw_only=True):
 
     ``state``: of its process, as in proc(5). ``moves`` grows with each step in its plan and each operation entered or
     left; ``operation`` is the last one. ``usual_seconds``: the second longest of its last steps, 0 without any.
+    ``looks``: how often its state was looked at until now, some times a second; in ``stopped_looks`` it was stopped,
+    and in ``stops`` of these it was not at the look before.
     """
 
     rank: int
@@ -99,6 +101,9 @@ class RankMark(msgspec.Struct, frozen=True, kw_only=True):
     moves: int
     usual_seconds: float
     operation: Operation | None = None
+    looks: int = 0
+    stopped_looks: int = 0
+    stops: int = 0
 
 
 class RanksMarked(msgspec.Struct, frozen=True, kw_only=True, tag=True):

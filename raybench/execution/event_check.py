@@ -81,6 +81,8 @@ def _marks_problem(marks: Sequence[RankMark], ranks: Container[int]) -> str | No
         return "a phase that there is not"
     if any(len(one.state) != 1 for one in marks):
         return "a state that is none"
+    if any(not 0 <= one.stops <= one.stopped_looks <= one.looks for one in marks):
+        return "looks that do not add up"
     counts = [count for one in marks for count in (one.moves, *one.position.order())]
     return None if min(counts, default=0) >= 0 and are_times([one.usual_seconds for one in marks]) else "a count"
 

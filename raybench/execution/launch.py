@@ -33,6 +33,7 @@ from raybench.execution.incidents.doing import Seen
 from raybench.execution.incidents.incident import Incident, failure_kind, has_ended, next_step, step_text
 from raybench.execution.incidents.investigation import ANSWER_SECONDS, Investigation, Positions
 from raybench.execution.live.agent_start import AgentStart
+from raybench.execution.live.interruption_watch import InterruptionWatch
 from raybench.execution.live.machine import Machine
 from raybench.execution.live.slow_ranks import SlowRankWatch
 from raybench.execution.live.stall_watch import StallWatch
@@ -76,6 +77,7 @@ class Launch:
     machines: Sequence[Machine] = ()  # that have an agent
     started: float = field(default_factory=time.monotonic)  # the run
     _stalls: StallWatch = field(init=False)
+    _interruptions: InterruptionWatch = field(init=False)
     _slow: SlowRankWatch = field(init=False)
     _agents: AgentStart = field(init=False)
     _measured: bool = False  # a point, by all ranks
@@ -86,6 +88,9 @@ class Launch:
         self._investigation = Investigation(actors=self.actors, plan=self.plan, specs=self.specs)
         self._stalls = StallWatch(
             actors=self.actors, plan=self.plan, specs=self.specs, watcher=self.watcher, started=self.started
+        )
+        self._interruptions = InterruptionWatch(
+            plan=self.plan, specs=self.specs, watcher=self.watcher, started=self.started
         )
         shared = self.actors.share_a_host
         self._slow = SlowRankWatch(plan=self.plan, watcher=self.watcher, started=self.started, emulated=shared)
@@ -123,6 +128,7 @@ class Launch:
             self.watcher.troubled()
             self._investigate()
         self._stalls.end(self.incidents)  # who is at fault is known by now, and said once
+        self._interruptions.end()
         _, silent = self.actors.ask(ANSWER_SECONDS, "stop")
         for index, why in silent.items():
             # one that answered may take its time to end its ranks
@@ -201,6 +207,7 @@ class Launch:
             event = event_of(data, ranks, self.specs, self.plan.world_size)
             if isinstance(event, RanksMarked):
                 self._stalls.take(event.marks)
+                self._interruptions.take(event.marks, time.monotonic())
                 self.watcher.marked(event.marks)
             elif isinstance(event, AgentSaid):
                 self.watcher.agent_said(handle.index, event.data)

@@ -166,7 +166,11 @@ def _uneven(paths: Sequence[CarriedPath], nodes: Sequence[str]) -> str:
 
 
 def _parted(paths: Sequence[CarriedPath], limit: float) -> tuple[list[CarriedPath], list[CarriedPath]]:
-    """Those below the widest gap, and those above it; all of them above where no gap is wide enough."""
+    """Those below the widest gap, and those above it; all of them above where no gap is wide enough.
+
+    A path below it that carries little at a time waits for late acknowledgements, and is not what the others wait for:
+    where most had enough on their way, and are as far below it as well, they alone are slow.
+    """
     order = sorted(paths, key=lambda one: one.most)
     fastest = list(accumulate((one.most for one in order), max))
     slowest = list(accumulate((one.least for one in reversed(order)), min))[::-1]
@@ -177,8 +181,12 @@ def _parted(paths: Sequence[CarriedPath], limit: float) -> tuple[list[CarriedPat
         for cut in range(1, len(order))
         if slowest[cut]
     )
-    widest, cut = min(gaps, default=(1.0, 0))
-    return (order[:cut], order[cut:]) if widest < limit else ([], order)
+    wide = [cut for _, cut in sorted((gap, cut) for gap, cut in gaps if gap < limit)]
+    if not wide:
+        return [], order
+    busy = (cut for cut in wide if 2 * cut > wide[0] and all(one.seconds >= LEAST_SECONDS for one in order[:cut]))
+    cut = next(busy, wide[0])
+    return order[:cut], order[cut:]
 
 
 _DIRECTIONS: Mapping[Direction, tuple[int, ...]] = {"": (0, 1), "sends": (0,), "receives": (1,)}

@@ -171,3 +171,15 @@ def test_a_recorded_ring_beside_a_shaped_node_leaves_it_open_with_a_wide_spread(
     assert (answer.slow, answer.undecided) == ((), True)
     assert 0.01 < answer.spread < 0.03
     assert answer.open_nodes == ("node2", "node3")  # who is measured again with --isolate
+
+
+def test_a_healthy_path_that_carries_little_at_a_time_hides_no_slow_node() -> None:
+    """It waits for late acknowledgements: 14 MB/s beside 500, as recorded where a link was held to 20 Mbit/s."""
+    rates = {("node1", "node4"): 500 * MB, ("node4", "node3"): 14 * MB}
+    slow = {("node2", "node1"): 2.2 * MB, ("node3", "node2"): 2.3 * MB}
+    found = [
+        CarriedPath(ends=ends, parts=((2 * MB, round(2 * MB / rate, 3)),) * 3) for ends, rate in (rates | slow).items()
+    ]
+    (one,) = judge_paths(found, names(4)).slow
+    assert one.nodes == ("node2",)
+    assert judge_paths([CarriedPath(ends=one.ends, parts=one.parts[:1]) for one in found[:2]], names(4)).slow == ()

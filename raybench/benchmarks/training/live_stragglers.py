@@ -2,8 +2,8 @@
 
 The rule of ``straggler`` is asked of the last steps again and again: of few seconds, which show a steady fault soon,
 and of more, which show a fitful one at all. What is said now cannot be taken back, so a rank has to be named by a large
-excess, and again and again for two seconds. Where it is slow since others take its processor, by what its kernel
-says, that is told and not the rank.
+excess, by three judgements in a row, which are about a second apart. Where it is slow since others take its processor,
+by what its kernel says, that is told and not the rank.
 
 Beside busy neighbours all ranks are slow, and one that needs three times as long for its own work takes half as long
 again. The kernel says for how long each was ready to run and had no processor: without that time, healthy ranks of a
@@ -27,7 +27,9 @@ from raybench.documents.run.training import Straggler
 from raybench.stats import median
 
 WINDOWS_SECONDS = (2.0, 10.0)
-_LASTING_SECONDS, _UNHINDERED_SECONDS = 2.0, 0.9  # for which a rank is named before it is told
+# For which a rank is named before it is told: by three judgements, whose parts come a little more or less than a second
+# apart, and by two.
+_LASTING_SECONDS, _UNHINDERED_SECONDS = 1.7, 0.9
 _CALM_SECONDS = 4.0  # for which it is not before it is told that it no longer is slow
 _PERIOD_SECONDS = 0.9  # between two judgements: ranks tell their parts each second
 _LEAST_EXCESS = 0.1

@@ -1,11 +1,12 @@
 """Which TCP paths of a run carry less than the others now, by the last looks of all its agents.
 
-The rule is that of the whole run (``peers.tcp_paths``), asked of a few seconds again and again, so a node or path has
-to be named twice in a row. What is told here is no finding: the rule over the whole run has the last word.
+The rule is that of the whole run (``peers.tcp_paths``), asked of a few seconds again and again, each time that all
+agents have looked: a node or path has to be named twice in a row, and to be slow in the last second by itself, so for
+three seconds in a row. What is told here is no finding: the rule over the whole run has the last word.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,7 +20,8 @@ _RULE = "slow-tcp-paths"  # whose findings timeline/rules/tcp_paths.py makes
 PARTS = 3  # of a window: the times between two readings
 _LEAST_PARTS = 2
 _FRESH_SECONDS = 5.0
-_LEAST_APART_SECONDS = 0.9  # of two looks at the window
+_LEAST_APART_SECONDS = 0.5  # of two looks at the window
+_LONGEST_ROUND_SECONDS = 2.0  # for which an agent that is late is waited for
 _LIMIT = 0.25  # of what the slowest healthy path carries: of a few seconds half of it is no fault
 _WINDOWS, _MISSED = 2, 4  # in a row in which it is named, and in which it is not any more
 
@@ -48,6 +50,7 @@ class TcpPathWatch:
     started: float
     _readings: dict[str, deque[tuple[float, _Values]]] = field(default_factory=dict)  # by node: when heard
     _judged: float = float("-inf")
+    _looked: set[str] = field(default_factory=set)  # whose agents have, since then
     _named: dict[tuple[str, ...], _Named] = field(default_factory=dict)
 
     def take(
@@ -59,14 +62,29 @@ class TcpPathWatch:
             return []
         values = self._of_nodes(node, reading.values)
         self._readings.setdefault(node, deque(maxlen=PARTS + 1)).append((now, values))
-        if now - self._judged < _LEAST_APART_SECONDS or not self._is_whole(now):
+        self._looked.add(node)
+        if not self._is_due(now) or not self._is_whole(now):
             return []
         self._judged = now
+        self._looked.clear()
         judgement = judge_paths(self._paths(), list(self.nodes.values()), _LIMIT)
         if judgement.why and not judgement.slow:
             return []
         accusable = busy if len(busy) < len(self.nodes) else frozenset()
-        return list(self._told([one for one in judgement.slow if accusable.isdisjoint(one.nodes)], now))
+        slow = [one for one in judgement.slow if accusable.isdisjoint(one.nodes) and self._is_slow_now(one)]
+        return list(self._told(slow, now))
+
+    def _is_due(self, now: float) -> bool:
+        """Whether all agents have looked since the last time, or one is late: else some paths are a look behind."""
+        apart = now - self._judged
+        return apart >= _LONGEST_ROUND_SECONDS or (
+            apart >= _LEAST_APART_SECONDS and self._looked >= set(self.nodes.values())
+        )
+
+    def _is_slow_now(self, one: SlowPaths) -> bool:
+        """Whether its paths are slow in the time between the last two looks, too."""
+        last = (self._carried(*ends, list(self._readings[ends[0]])[-2:]) for ends in one.paths)
+        return all(path is not None and path.most < _LIMIT * one.peers_bytes_per_second for path in last)
 
     def _of_nodes(self, node: str, values: Mapping[str, float]) -> _Values:
         found: dict[str, tuple[float, float, float]] = {}
@@ -87,24 +105,30 @@ class TcpPathWatch:
 
     def _paths(self) -> Iterator[CarriedPath]:
         for node, looks in self._readings.items():
-            values = [one for _, one in looks]
-            for peer, (_, _, trip) in values[-1].items():
-                known = [one[peer] for one in values if peer in one]
-                parts = tuple(
-                    (max(after[0] - before[0], 0.0), max(after[1] - before[1], 0.0))
-                    for before, after in pairwise(known)
-                )
-                if len(parts) >= _LEAST_PARTS:
-                    yield CarriedPath(ends=(node, peer), parts=parts, round_trip_seconds=trip / 1e6)
+            for peer in looks[-1][1]:
+                path = self._carried(node, peer, list(looks))
+                if path is not None and len(path.parts) >= _LEAST_PARTS:
+                    yield path
+
+    @staticmethod
+    def _carried(node: str, peer: str, looks: Sequence[tuple[float, _Values]]) -> CarriedPath | None:
+        """What was carried in each part; None where nothing was in any."""
+        known = [values[peer] for _, values in looks if peer in values]
+        parts = tuple(
+            (max(after[0] - before[0], 0.0), max(after[1] - before[1], 0.0)) for before, after in pairwise(known)
+        )
+        if not any(carried or seconds for carried, seconds in parts):
+            return None
+        return CarriedPath(ends=(node, peer), parts=parts, round_trip_seconds=known[-1][2] / 1e6)
 
     def _told(self, slow: Iterable[SlowPaths], now: float) -> Iterator[LiveWarning]:
         found = {one.nodes: one for one in slow}
         for nodes, one in found.items():
             named = self._named.get(nodes)
             if named is None:
-                self._named[nodes] = _Named(slow=one, since=min(looks[0][0] for looks in self._readings.values()))
-                continue
-            named.windows, named.missed = named.windows + 1, 0
+                self._named[nodes] = named = self._first_named(one)
+            else:
+                named.windows, named.missed = named.windows + 1, 0
             if named.windows >= _WINDOWS and not named.is_told:
                 named.is_told = True
                 yield self._warning(one, named.since, now)
@@ -116,6 +140,14 @@ class TcpPathWatch:
                 del self._named[nodes]
                 if named.is_told:
                     yield self._warning(named.slow, named.since, now, over=True)
+
+    def _first_named(self, one: SlowPaths) -> _Named:
+        """A node of which one path alone was named before has been slow since then: all its paths became so at once."""
+        if len(one.nodes) == 1:
+            for nodes, named in self._named.items():
+                if one.nodes[0] in nodes and not named.is_told:
+                    return _Named(slow=one, since=named.since, windows=named.windows + 1)
+        return _Named(slow=one, since=min(looks[0][0] for looks in self._readings.values()))
 
     def _warning(self, one: SlowPaths, since: float, now: float, *, over: bool = False) -> LiveWarning:
         who = one.nodes[0] if len(one.nodes) == 1 else f"the path between {' and '.join(one.nodes)}"

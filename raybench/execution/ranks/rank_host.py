@@ -42,6 +42,7 @@ from raybench.execution.node_actors.messages import (
 from raybench.execution.ranks.nccl_ras import DEFAULT_ADDRESS
 from raybench.execution.ranks.rank_activity import Watched, activities
 from raybench.execution.ranks.rank_process import RankProcesses
+from raybench.execution.ranks.stopped_looks import seconds_to_next_look
 
 _MARK_SECONDS = 1.0
 _LAST_WRITES_SECONDS = 2.0  # of Ray's daemons, which end with the same parent and write into the same folder
@@ -113,6 +114,10 @@ class NodeConnection:
             self._looking.join()
             self._looking = None
 
+    def look(self) -> int:
+        """Look whether ranks are stopped. Returns how many ranks there are."""
+        return self._ranks.look()
+
     def mark(self) -> None:
         """Say how far the ranks have come."""
         marks = self._ranks.marks()
@@ -155,8 +160,10 @@ def serve(path: str) -> None:
         selector.register(listener, selectors.EVENT_READ, listener)
         selector.register(sys.stdin, selectors.EVENT_READ, None)
         nodes: set[NodeConnection] = set()
-        marked = time.monotonic()
-        while _serve_ready(selector, nodes, marked + _MARK_SECONDS):
+        marked = look_due = time.monotonic()
+        while _serve_ready(selector, nodes, min(marked + _MARK_SECONDS, look_due)):
+            if time.monotonic() >= look_due:
+                look_due = time.monotonic() + seconds_to_next_look(sum(node.look() for node in nodes))
             if time.monotonic() >= marked + _MARK_SECONDS:
                 for node in nodes:
                     node.mark()

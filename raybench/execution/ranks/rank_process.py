@@ -27,6 +27,7 @@ from raybench.benchmarks.registry import module_of
 from raybench.execution.log_files import FLIGHT_RECORD, LogCap, log_name, output_name, tail_of
 from raybench.execution.node_actors.messages import RankPosition, RanksStopped, StartRanks
 from raybench.execution.ranks.rank_activity import STACK_SIGNAL, Watched, state_of
+from raybench.execution.ranks.stopped_looks import StoppedLooks
 from raybench.processes.frames import Frames
 
 _PR_SET_PDEATHSIG = 1
@@ -48,6 +49,7 @@ class _Rank:
     output: Path
     stacks: int  # a file in memory, where the rank writes what it is doing when it is signalled
     recorder: Connection
+    looks: StoppedLooks
 
 
 class RankProcesses:
@@ -88,7 +90,14 @@ class RankProcesses:
         output = Path(request.log_folder, output_name(assignment.rank))
         frames = Frames(here.fileno())
         rank = _Rank(
-            process=process, pipe=here, frames=frames, slot=slot, output=output, stacks=stacks, recorder=asking
+            process=process,
+            pipe=here,
+            frames=frames,
+            slot=slot,
+            output=output,
+            stacks=stacks,
+            recorder=asking,
+            looks=StoppedLooks(process.pid),
         )
         self._ranks[assignment.rank] = rank
         self._selector.register(here, selectors.EVENT_READ, lambda: self._heard(assignment.rank))
@@ -120,6 +129,12 @@ class RankProcesses:
         """How far every rank has come that has not ended."""
         return tuple(_mark(number, rank) for number, rank in sorted(self._ranks.items()) if not rank.pipe.closed)
 
+    def look(self) -> int:
+        """Look whether ranks are stopped. Returns how many ranks there are."""
+        for rank in self._ranks.values():
+            rank.looks.look()
+        return len(self._ranks)
+
     def watched(self) -> tuple[Watched, ...]:
         """Every rank as ``rank_activity`` looks at it."""
         return tuple(
@@ -139,6 +154,7 @@ class RankProcesses:
                 self._selector.unregister(rank.pipe)
                 rank.pipe.close()
             rank.recorder.close()
+            rank.looks.close()
             os.close(rank.stacks)
         self._ranks.clear()
         return RanksStopped()
@@ -173,6 +189,9 @@ def _mark(number: int, rank: _Rank) -> RankMark:
         moves=slot.moves,
         usual_seconds=slot.usual_seconds(),
         operation=slot.last_operation(),
+        looks=rank.looks.looks,
+        stopped_looks=rank.looks.stopped,
+        stops=rank.looks.stops,
     )
 
 

@@ -3,8 +3,9 @@
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from diagnostics.agent.messages import Event
 from diagnostics.agent.series import SERIES, split_name
@@ -25,6 +26,9 @@ class Point(NamedTuple):
     value: float
 
 
+_point: Any = partial(tuple.__new__, Point)  # hundreds a second: a third of the time that ``Point(...)`` takes
+
+
 @dataclass(slots=True)
 class _Track:
     source: str
@@ -38,6 +42,15 @@ class _Track:
         """A counter that was lower once and now is where it had been was read wrongly: 500, 0, 500 is no growth."""
         if self.is_counter and len(self.points) > 1 and self.points[-1].value < self.points[-2].value <= value:
             self.points.pop()
+
+    def change(self, seconds: float, value: float) -> None:
+        """It is not what it was."""
+        self.forget_misread(value)
+        before = self.points[-1].value
+        if value != before:
+            self.changed = seconds
+            if value > before:
+                self.grown = seconds
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,15 +84,12 @@ class Window:
                 except ValueError:
                     self.unknown_series = name
                     continue
-            else:
-                track.forget_misread(value)
-                if value != (before := track.points[-1].value):
-                    track.changed = seconds
-                    if value > before:
-                        track.grown = seconds
-            track.points.append(Point(seconds, value))
+            elif value != track.points[-1][1]:
+                track.change(seconds, value)
+            point = _point((seconds, value))
+            track.points.append(point)
             if track.long is not None and (not track.long or seconds - track.long[-1].seconds >= LONG_STEP_SECONDS):
-                track.long.append(Point(seconds, value))
+                track.long.append(point)
 
     def _new_track(self, name: str, source: str) -> _Track:
         group, device, metric = split_name(name)
@@ -135,7 +145,7 @@ class Window:
         A device of which any series is read is there: one file or call of it may fail for a while.
         """
         track = self._tracks.get(name)
-        if track is None:
+        if track is None or self._read[track.source] - track.points[-1].seconds <= 2.5 * self.interval_seconds:
             return False
         group, device, _ = split_name(name)
         of_device = [one for one in self._of(group, device) if one.source == track.source]

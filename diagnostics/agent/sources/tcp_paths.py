@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from diagnostics.agent.sources.base import Sample
-from diagnostics.agent.sources.host import tcp_segments
+from diagnostics.agent.sources.host import sent_to_others, tcp_segments
 from diagnostics.agent.sources.tcp_connections import address_of, connection_lines, ends_of
 
 MAX_PEERS = 16
@@ -77,17 +77,15 @@ class TcpPaths:
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
-        self._asked_at = tcp_segments(proc).sent
+        self._asked_at, self._sent_at = tcp_segments(proc).sent, sent_to_others(proc)
         self._before = self._connections()
         self._acked: Counter[str] = Counter()
         self._busy: dict[str, float] = {}
         self._round_trip: dict[str, float] = {}
 
     def read(self) -> Sample:
-        """The peers to which most was carried. Nobody is asked while little is sent."""
-        sent = tcp_segments(self._proc).sent
-        if sent - self._asked_at >= _LEAST_SEGMENTS:
-            self._asked_at = sent
+        """The peers to which most was carried. Nobody is asked while little is sent to other machines."""
+        if self._is_sending():
             now = self._connections()
             for (_, peer), one in bulk_of({ends: one.since(self._before.get(ends)) for ends, one in now.items()}):
                 self._add(address_of(peer), one)
@@ -103,6 +101,20 @@ class TcpPaths:
 
     def close(self) -> None:
         """Nothing is open."""
+
+    def _is_sending(self) -> bool:
+        """Whether so much was sent since it last was that a connection may have carried bulk data.
+
+        Most segments of a machine whose daemons talk with each other go to itself.
+        """
+        segments = tcp_segments(self._proc).sent
+        if segments - self._asked_at < _LEAST_SEGMENTS:
+            return False
+        sent, before = sent_to_others(self._proc), self._sent_at
+        if sent is not None and before is not None and 0 <= sent - before < _LEAST_BYTES:
+            return False  # fewer than none: an interface has gone
+        self._asked_at, self._sent_at = segments, sent
+        return True
 
     def _connections(self) -> Connections:
         return dict(read_carried(connection_lines(self._proc, MAX_CONNECTIONS)))

@@ -13,7 +13,7 @@ from diagnostics.agent.options import AgentOptions
 from diagnostics.agent.sources import others
 from diagnostics.agent.sources.base import SourceUnavailableError
 from diagnostics.agent.sources.kernel_log import MAX_EVENTS, KernelLog
-from diagnostics.agent.sources.nccl_logs import NcclLogs
+from diagnostics.agent.sources.nccl_logs import MOST_SECONDS, SETTLED_LOOKS, NcclLogs
 from diagnostics.agent.sources.others import Others
 from diagnostics.agent.sources.processes import Processes
 
@@ -116,6 +116,28 @@ def test_who_takes_the_processors_is_named_and_the_job_itself_is_not(
     assert again.events == ()
     assert again.values.keys() == sample.values.keys()
     assert Others(tmp_path, Processes(tmp_path)).read().values == {}  # no rank is known
+
+
+def test_a_log_that_grows_and_tells_nothing_new_is_looked_at_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("diagnostics.agent.sources.nccl_logs.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("diagnostics.agent.sources.nccl_logs.time.thread_time", lambda: 0.0)
+    path = tmp_path / "rank0.log"
+    path.write_text(FALLBACK)
+    logs = NcclLogs([str(path)])
+    assert logs.read().findings != ()
+    for _ in range(SETTLED_LOOKS + 1):
+        assert logs.read().findings == ()
+    monkeypatch.setattr("diagnostics.agent.sources.nccl_logs.time.thread_time", iter([0.0, 1.0, 1.0, 1.0]).__next__)
+    logs.read()  # takes a second
+    with path.open("a") as stream:
+        stream.write("n1:1:2 [0] NCCL WARN Cuda failure 'an illegal memory access was encountered'\n")
+    now[0] += MOST_SECONDS - 0.1
+    assert logs.read().findings == ()
+    now[0] += 0.2
+    assert logs.read().findings != ()
 
 
 def test_a_log_that_comes_later_is_read_and_its_finding_is_told_once(tmp_path: Path) -> None:

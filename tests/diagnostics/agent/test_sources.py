@@ -323,6 +323,34 @@ def path_series(carried_bytes: int, seconds: float, peer: str = "10.0.0.2") -> d
     return {f"tcp/{peer}/{name}": value for name, value in zip(names, (carried_bytes, seconds, 53.0), strict=True)}
 
 
+DEVICES = "Inter-| Receive | Transmit\n face |bytes |bytes\n    lo: 1 2 0 0 0 0 0 0 {own} 2 0\n  eth0:9 2 0 0 0 0 0 0 {sent} 2 0\n"
+
+
+def test_nobody_is_asked_while_a_machine_talks_with_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    proc, asked = tmp_path / "proc", []
+    write(proc, "net/sockstat", "TCP: inuse 3 orphan 0 tw 0 alloc 8 mem 948")
+    monkeypatch.setattr(tcp_connections, "asked", lambda: asked.append(1) or "")
+
+    def sent(number: int, devices: str) -> int:
+        write(proc, "net/snmp", f"Tcp: OutSegs RetransSegs\nTcp: {1000 * number} 0")
+        write(proc, "net/dev", devices)
+        return number
+
+    sent(0, DEVICES.format(own=10**9, sent=10**6))
+    source = TcpPaths(proc)
+    expected = [
+        (DEVICES.format(own=9 * 10**9, sent=10**6 + 1000), 1),  # to itself alone
+        (DEVICES.format(own=9 * 10**9, sent=10**6 + 40_000), 1),
+        (DEVICES.format(own=9 * 10**9, sent=10**6 + 70_000), 2),  # in all since the last look
+        (DEVICES.format(own=9 * 10**9, sent=500), 3),  # an interface has gone
+        ("Inter-|\n face |\n  eth0: 1 2\n", 4),  # of another form: as if all went to others
+    ]
+    for number, (devices, times) in enumerate(expected, 1):
+        sent(number, devices)
+        source.read()
+        assert len(asked) == times, devices
+
+
 def test_what_paths_carry_is_counted_by_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     both = [carried(5 * MIB, 100), carried(5 * MIB, 100, port=10), carried(9 * MIB, 5, peer="[::ffff:10.0.0.3]")]
     later = [carried(8 * MIB, 1600), carried(7 * MIB, 600, port=10), carried(9 * MIB, 5, peer="[::ffff:10.0.0.3]")]

@@ -10,7 +10,8 @@ RANK_STALLED = MeasuredRule(
 A rank did nothing for a time, and the other ranks waited for it; then it went on, or the run ended otherwise.
 
 Symptom: its process was stopped (state T), once or again and again, as some looks a second count; or it slept outside
-of the collective that the others waited in, for longer than the run's own pace explains. `raybench run` says so within seconds, and again when the rank moves.
+of the collective that the others waited in, for longer than the run's own pace explains. `raybench run` says so within
+seconds, and again when the rank moves.
 
 Why: a debugger, a batch system that suspends jobs, a SIGSTOP; a lock, a slow file, a data loader that waits.
 

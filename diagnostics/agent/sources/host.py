@@ -148,7 +148,7 @@ def sent_to_others(proc: Path) -> int | None:
     """
     try:
         lines = (line.partition(":") for line in (proc / "net/dev").read_text("ascii", "replace").splitlines()[2:])
-        return sum(int(rest.split(maxsplit=9)[8]) for name, _, rest in lines if name.strip() != LOOPBACK)
+        return sum(int(rest.split(maxsplit=9)[8]) for name, _, rest in lines if rest and name.strip() != LOOPBACK)
     except (OSError, ValueError, IndexError):
         return None
 

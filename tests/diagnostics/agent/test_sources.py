@@ -323,7 +323,10 @@ def path_series(carried_bytes: int, seconds: float, peer: str = "10.0.0.2") -> d
     return {f"tcp/{peer}/{name}": value for name, value in zip(names, (carried_bytes, seconds, 53.0), strict=True)}
 
 
-DEVICES = "Inter-| Receive | Transmit\n face |bytes |bytes\n    lo: 1 2 0 0 0 0 0 0 {own} 2 0\n  eth0:9 2 0 0 0 0 0 0 {sent} 2 0\n"
+DEVICES = (
+    "Inter-| Receive | Transmit\n face |bytes packets |bytes packets\n"
+    "    lo: 1 2 0 0 0 0 0 0 {own} 2 0\n  eth0:9 2 0 0 0 0 0 0 {sent} 2 0\n"
+)
 
 
 def test_nobody_is_asked_while_a_machine_talks_with_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

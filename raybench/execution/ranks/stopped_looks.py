@@ -49,6 +49,8 @@ class StoppedLooks:
 
 
 def seconds_to_next_look(ranks: int) -> float:
-    """A random time around the mean one between two looks at so many ranks."""
+    """A random time around the mean one between two looks at so many ranks; a second where there are none."""
+    if not ranks:
+        return 1.0
     mean = max(1 / LOOKS_PER_SECOND, ranks / MOST_LOOKS_PER_SECOND)
     return random.uniform(0.5, 1.5) * mean

@@ -7,10 +7,10 @@ from diagnostics.findings import Finding
 from raybench.benchmarks.events import RankMark
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.execution.live.interruptions import Interrupted, Interruptions
+from raybench.execution.live.stood_still import stood_still
 from raybench.execution.live.warning import LiveWarning
 from raybench.execution.placement import PlacementPlan
 from raybench.execution.watcher import Watcher
-from raybench.finding_rules.live import RANK_STALLED
 
 _OF_TRAINING, _OF_OTHERS = "straggler", "slow-rank"  # as a slow rank is called by its own work
 _BY_WHOM = "a signal or a debugger stops its process"
@@ -32,7 +32,7 @@ class InterruptionWatch:
         benchmarks = {one.rank: one.position.benchmark for one in marks}
         for one in self._interruptions.take(marks, now):
             if one.over:
-                self.watcher.found(self._finding(one, f" to {now - self.started:.1f} s"))
+                self.watcher.found(self._finding(one, now - self.started))
             else:
                 self._rules[one.rank] = self._rule(benchmarks[one.rank])
             self.watcher.warned(self._warning(one, now))
@@ -40,7 +40,7 @@ class InterruptionWatch:
     def end(self) -> None:
         """Keep what is not over."""
         for one in self._interruptions.left():
-            self.watcher.found(self._finding(one, " s on"))
+            self.watcher.found(self._finding(one, None))
 
     def _rule(self, benchmark: int) -> str:
         kind = self.specs[benchmark].kind if benchmark < len(self.specs) else ""
@@ -64,13 +64,6 @@ class InterruptionWatch:
         who = f"rank {one.rank} ({self.plan.node_of(one.rank).name})"
         return f"{who} stands still again and again: {_BY_WHOM} (in {one.stopped} of {one.looks} looks)"
 
-    def _finding(self, one: Interrupted, end: str) -> Finding:
-        return RANK_STALLED.finding(
-            confidence="certain",
-            summary=self._text(one).replace("stands still", "stood still", 1),
-            explanation=f"From {one.since - self.started:.1f}{end} after the start of the run; the other ranks waited "
-            "for it, and figures of that time are not the cluster's.",
-            ranks=(one.rank,),
-            hosts=(self.plan.node_of(one.rank).name,),
-            recommendations=RANK_STALLED.advise(),
-        )
+    def _finding(self, one: Interrupted, until: float | None) -> Finding:
+        summary = self._text(one).replace("stands still", "stood still", 1)
+        return stood_still(one.rank, self.plan.node_of(one.rank).name, summary, one.since - self.started, until)

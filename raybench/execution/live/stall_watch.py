@@ -12,6 +12,7 @@ from raybench.execution.incidents.doing import Seen
 from raybench.execution.incidents.hang import hang
 from raybench.execution.incidents.incident import Incident, step_text
 from raybench.execution.live.stalls import Moved, Stalls, has_pace
+from raybench.execution.live.stood_still import stood_still
 from raybench.execution.live.warning import LiveWarning
 from raybench.execution.node_actors.answers import AnswerError, decode_answer
 from raybench.execution.node_actors.messages import RankActivity, RankPosition
@@ -128,16 +129,8 @@ class StallWatch:
         self.watcher.found(self._finding(moved.rank, summary, since, now))
 
     def _finding(self, rank: int, summary: str, since: float, until: float | None) -> Finding:
-        end = f" to {until - self.started:.1f} s" if until is not None else " s on"
-        return RANK_STALLED.finding(
-            confidence="certain",
-            summary=summary,
-            explanation=f"From {since - self.started:.1f}{end} after the start of the run; the other ranks waited for "
-            "it, and figures of that time are not the cluster's.",
-            ranks=(rank,),
-            hosts=(self.plan.node_of(rank).name,),
-            recommendations=RANK_STALLED.advise(),
-        )
+        end = None if until is None else until - self.started
+        return stood_still(rank, self.plan.node_of(rank).name, summary, since - self.started, end)
 
     def _say(self, rank: int, since: float, now: float, text: str, *, over: bool = False) -> None:
         self.watcher.warned(

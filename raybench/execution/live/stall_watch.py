@@ -12,14 +12,13 @@ from raybench.execution.incidents.doing import Seen
 from raybench.execution.incidents.hang import hang
 from raybench.execution.incidents.incident import Incident, step_text
 from raybench.execution.live.stalls import Moved, Stalls, has_pace
-from raybench.execution.live.stood_still import stood_still
+from raybench.execution.live.stood_still import RULE, SEVERITY, stood_still
 from raybench.execution.live.warning import LiveWarning
 from raybench.execution.node_actors.answers import AnswerError, decode_answer
 from raybench.execution.node_actors.messages import RankActivity, RankPosition
 from raybench.execution.node_actors.node_actors import NodeActorHandle, NodeActors
 from raybench.execution.placement import PlacementPlan
 from raybench.execution.watcher import Watcher
-from raybench.finding_rules.live import RANK_STALLED
 from raybench.units import format_seconds
 
 _LOOK_SECONDS = 5.0  # a node that takes longer to say what its ranks do is not waited for
@@ -137,8 +136,8 @@ class StallWatch:
             LiveWarning(
                 at_seconds=now - self.started,
                 since_seconds=since - self.started,
-                rule=RANK_STALLED.id,
-                severity=RANK_STALLED.severities[0],
+                rule=RULE,
+                severity=SEVERITY,
                 text=text,
                 ranks=(rank,),
                 hosts=(self.plan.node_of(rank).name,),

@@ -3,6 +3,8 @@
 from diagnostics.findings import Finding
 from raybench.finding_rules.live import RANK_STALLED
 
+RULE, SEVERITY = RANK_STALLED.id, RANK_STALLED.severities[0]
+
 
 def stood_still(rank: int, node: str, summary: str, since: float, until: float | None) -> Finding:
     """``since`` and ``until`` are seconds after the run's start; None where it did to the end."""

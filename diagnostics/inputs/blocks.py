@@ -9,6 +9,7 @@ _WHOLE = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stde
 _PLAIN = bytes([9, 13, 27, *range(32, 127)])
 
 _REUSED_BYTES = 2**24
+_LONG_BYTES = 2**12
 
 
 def reuse_freed_memory() -> None:
@@ -17,6 +18,15 @@ def reuse_freed_memory() -> None:
     glibc does so from the first large piece on that it took from the kernel by itself and that is freed.
     """
     bytes(_REUSED_BYTES)
+
+
+def newlines(block: bytes, start: int = 0) -> int:
+    """How many newlines there are from a place on.
+
+    ``count`` looks at each byte; ``replace`` finds them with memchr: of lines as long as NCCL's in half the time.
+    """
+    rest = block[start:] if start else block
+    return len(rest) - len(rest.replace(b"\n", b"")) if len(rest) > _LONG_BYTES else rest.count(b"\n")
 
 
 def with_partial_lines_joined(block: bytes) -> bytes:

@@ -2,7 +2,8 @@
 
 A process that is forked has all that its parent has read, at no cost. It takes the next item whenever it is done with
 one, so that all of them end together although the parent works beside them, and writes what comes of it into a pipe,
-whose size keeps it from running far ahead. It ends with its parent: nobody reads the pipe then.
+whose size keeps it from running far ahead: far enough not to wait while the parent is busy with what came before. It
+ends with its parent: nobody reads the pipe then.
 """
 
 import os
@@ -23,6 +24,7 @@ _NONE = -1
 _HEAD = struct.Struct("=qQ")  # the item, and the size of what came of it; 0 where it is only taken
 _TOKEN = struct.Struct("=II")
 _STEP_BYTES = 2**20
+_PIPE_BYTES = 2**20  # the most that Linux gives a user who asks
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -88,6 +90,7 @@ class _Crew:
         os.close(writing)
         self._ids.append(process)
         self._open[reading] = _NONE
+        _enlarge(reading)
 
     def result(self, index: int) -> Any:
         """What came of an item, once it is there; None where nothing will."""
@@ -121,6 +124,14 @@ class _Crew:
             os.close(pipe)
         for process in self._ids:
             os.waitpid(process, 0)
+
+
+def _enlarge(pipe: int) -> None:
+    """Have a pipe hold more; that of a user who has many stays as it is."""
+    import fcntl  # where there is fork
+
+    with suppress(OSError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _tokens(count: int) -> int:

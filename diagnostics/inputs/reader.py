@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import IO, Protocol, cast
 
 from diagnostics.errors import UnreadableInputError
+from diagnostics.inputs.blocks import newlines
 from diagnostics.inputs.files import STANDARD_INPUT, Input, input_size, open_input
 from diagnostics.scanning.search import holds_any
 
@@ -80,7 +81,7 @@ class Batch:
     @property
     def lines(self) -> int:
         """How many lines end with it."""
-        return self.block.count(b"\n") + (not self.torn)
+        return newlines(self.block) + (not self.torn)
 
     @property
     def stop(self) -> int:

@@ -13,6 +13,7 @@ from itertools import compress
 from operator import not_
 from typing import Any
 
+from diagnostics.inputs.blocks import newlines
 from diagnostics.inputs.reader import MAX_LINE_BYTES
 from diagnostics.parsers.literal_index import LiteralIndex
 from diagnostics.scanning.literals import (
@@ -134,7 +135,7 @@ class Gate:
             if MARK not in raw and is_continued(raw):
                 self.wrapped = MAX_WRAPPED_LINES
                 yield from self._continuations(block, line_end + 1, number + 1, ends)
-        self._count(block, number + block.count(b"\n", counted) + 1)
+        self._count(block, number + newlines(block, counted) + 1)
 
     def _count(self, block: bytes, lines: int) -> None:
         named = nccl_lines_of(block, lines, by_mark=not (self.detailed or self.sparse))

@@ -182,6 +182,7 @@ class Diagnosis(AnyDocument, PlainPart):
     DERIVED: ClassVar[frozenset[str]] = frozenset({"schema", "ranks_not_listed"})
     verdict: Verdict = "unknown"
     explanation: str = ""
+    not_shown: str = ""  # beside a warning: what the log leaves open of the job's start or end
     network: str = "unknown"
     gdr: bool | None = None  # GPUDirect RDMA
     tcp_fallback: bool | None = None
@@ -252,7 +253,7 @@ class Diagnosis(AnyDocument, PlainPart):
         """The diagnosis as in the contract; keys are added, never renamed or removed."""
         content: Json = {"schema": SCHEMA}
         for name, value in PlainPart.to_json(self).items():
-            if value or name not in {"job", "jobs"}:
+            if value or name not in {"job", "jobs", "not_shown"}:
                 content[name] = value
             if name == "ranks":
                 content["ranks_not_listed"] = self.ranks_not_listed

@@ -125,6 +125,7 @@ def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> 
     return replace(
         diagnosis,
         explanation=_explanation(diagnosis, redactor),
+        not_shown=redactor.text(diagnosis.not_shown),
         ranks=tuple(_row(row, redactor) for row in diagnosis.ranks),
         findings=tuple(_finding(finding, redactor) for finding in diagnosis.findings),
         rules_cannot_tell=tuple(

@@ -13,7 +13,7 @@ from diagnostics.judging.rank_table import missing_ranks, rank_rows
 from diagnostics.judging.recommendations import Setting, recommend, setting_of
 from diagnostics.judging.restarts import last_attempt
 from diagnostics.judging.timeline import behind_causes, in_time_order
-from diagnostics.judging.verdict import explanation_of, verdict_on
+from diagnostics.judging.verdict import explanation_of, not_shown_beside, verdict_on
 from diagnostics.rules import load_rules
 from diagnostics.rules.base import Rule
 
@@ -40,6 +40,7 @@ def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
     diagnosis = Diagnosis(
         verdict=verdict,
         explanation=explanation_of(verdict, network, finished, facts),
+        not_shown=not_shown_beside(verdict, network, facts),
         network=network,
         gdr=transport.gpu_direct(facts),
         tcp_fallback=transport.tcp_fallback(facts, split_machine=split),

@@ -4,16 +4,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from diagnostics import transport
-from diagnostics.events import Event, quote
-from diagnostics.facts import Channel, JobFacts
+from diagnostics.events import quote
+from diagnostics.facts import JobFacts
 from diagnostics.findings import Diagnosis, Finding, Verdict
 from diagnostics.inputs.reader import A_TRACE
 from diagnostics.judging.rank_table import missing_ranks
+from diagnostics.judging.unfinished import unfinished
 from diagnostics.parsers.steps import is_last_row, is_row, tells_rate
 from diagnostics.rules.program.tracebacks import unread_traceback
 
-_LAZY_CONNECTION = (2, 22, 0)
-_CONNECTED = ("connected", "destroy")
+_OF_WATCHERS = ("inspector", "ras-")  # kinds of what looks at a job that runs
+_NO_COMMUNICATOR = (
+    "no line shows a communicator that came to be (`Init COMPLETE`): the log ends before, or is a part of one. "
+    "Give the whole log of every rank, with NCCL_DEBUG=INFO."
+)
 
 
 def verdict_on(findings: Sequence[Finding], network: str, facts: JobFacts) -> Verdict:
@@ -24,6 +28,19 @@ def verdict_on(findings: Sequence[Finding], network: str, facts: JobFacts) -> Ve
     if worst == "warning":
         return "warning"
     return "unknown" if _open_question(network, findings, facts) else "ok"
+
+
+def not_shown_beside(verdict: Verdict, network: str, facts: JobFacts) -> str:
+    """What the log of a warning does not show of the job's start or end; empty where it shows both, or is worse.
+
+    A slow path is no reason why ranks stand still: they may, for a reason that no line tells.
+    """
+    watched = any(kind.startswith(_OF_WATCHERS) and kind != "ras-port" for kind in facts.totals)
+    if verdict != "warning" or not facts.lines_nccl or watched or _tests_passed(facts):
+        return ""
+    if not facts.works and not _shows_steps(facts):
+        return _cut_table(facts) or _NO_COMMUNICATOR
+    return _start_or_end_not_shown(network, facts)
 
 
 def without_unread(diagnosis: Diagnosis, notes: Sequence[str]) -> Diagnosis:
@@ -86,16 +103,20 @@ def _unread_error(findings: Sequence[Finding], facts: JobFacts) -> str:
 
 def _not_shown(network: str, facts: JobFacts) -> str:
     """What NCCL's own lines leave open; empty where they show a job that works."""
-    if not _shows_steps(facts) and (unshown := _start_not_shown(network, facts)):
-        return _cut_table(facts) or unshown
-    if missing := _left_behind(facts) or _not_given(facts) or _unfinished(facts):
-        return missing
+    if unshown := _start_or_end_not_shown(network, facts):
+        return unshown
     if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
         return (
             "the log does not show how many nodes the job has: between nodes its data goes over TCP. "
             "NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO; older ones show it by the logs of all ranks."
         )
     return ""
+
+
+def _start_or_end_not_shown(network: str, facts: JobFacts) -> str:
+    if not _shows_steps(facts) and (unshown := _start_not_shown(network, facts)):
+        return _cut_table(facts) or unshown
+    return _left_behind(facts) or _not_given(facts) or unfinished(facts)
 
 
 def _shows_steps(facts: JobFacts) -> bool:
@@ -131,12 +152,7 @@ def _start_not_shown(network: str, facts: JobFacts) -> str:
             "the log does not say which network NCCL chose. "
             "NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,NET,ENV,GRAPH on every rank would show it."
         )
-    if not facts.works:
-        return (
-            "no line shows a communicator that came to be (`Init COMPLETE`): the log ends before, or is a part of one. "
-            "Give the whole log of every rank, with NCCL_DEBUG=INFO."
-        )
-    return ""
+    return "" if facts.works else _NO_COMMUNICATOR
 
 
 def _tests_passed(facts: JobFacts) -> bool:
@@ -170,68 +186,12 @@ def _not_given(facts: JobFacts) -> str:
     )
 
 
-def _unfinished(facts: JobFacts) -> str:
-    """What ranks began and no line shows to be done; empty where there is nothing of the kind."""
-    if facts.steps.keys() >= set(facts.files) and not facts.of("tests-rank"):  # which come behind all that NCCL says
-        return ""
-    if waiting := _without_completion(facts):
-        return (
-            f"no line shows that {waiting} ranks, which start a communicator, complete it. "
-            "Give the whole log of every rank, with NCCL_DEBUG=INFO."
-        )
-    if trying := _still_trying(facts):
-        return (
-            f"{trying.origin.host or 'a rank'} goes on trying what fails up to the end of its log: "
-            f"{quote(trying.text)[:160]}. The job waits for it, or the log is cut. Give the whole log."
-        )
-    if _left_connecting(facts):
-        return (
-            "the log ends while ranks connect to each other for their first collective: no line shows that they are "
-            "connected (`Connected all rings`). The job hangs there, or the log is cut. Give the whole log, with what "
-            "the ranks printed when they were ended."
-        )
-    return ""
-
-
-def _without_completion(facts: JobFacts) -> int:
-    """Ranks of the world that started and did not complete, as far as the log holds all starts and completions."""
-    if facts.world is None or facts.starts_omitted:
-        return 0
-    return sum(member.started and not member.completed for member in facts.world.members.values())
-
-
-def _still_trying(facts: JobFacts) -> Event | None:
-    """A call that a process repeats up to the last that it prints; None where each attempt leads on."""
-    for event in facts.of("connect-retry", "retry"):
-        process = facts.processes.get(event.origin.process) if event.origin.process else None
-        if process is not None and process.last_progress < event.origin.sequence:
-            return event
-    return None
-
-
-def _left_connecting(facts: JobFacts) -> bool:
-    """Whether channels of a collective are opened after Init COMPLETE, as NCCL 2.22 and newer do, and none connects.
-
-    ``Channel 00/0``: connections for sends and receives are numbered from 1, and nothing tells of their end.
-    """
-    completed = facts.of("init-complete")
-    if facts.version is None or facts.version < _LAZY_CONNECTION or not completed or facts.count(*_CONNECTED):
-        return False
-    begun = max(event.origin.sequence for event in completed)
-    opened = [channel.event for channel in facts.channels if _is_of_collective(channel)]
-    return any(event.origin.sequence > begun for event in opened)
-
-
-def _is_of_collective(channel: Channel) -> bool:
-    """Whether a channel may be a collective's: through shared memory, those of sends are numbered as these are."""
-    number = channel.event.fields.get("channel", "")
-    return number.endswith("/0") or (channel.transport == "SHM" and "/" not in number)
-
-
 def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
     """Why this is the verdict, and what would answer a question that is left open."""
     if verdict in ("critical", "warning"):
-        return findings[0].summary
+        unshown = not_shown_beside(verdict, network, facts)
+        beside = f". Beside that, the log does not show that the job works: {unshown}" if unshown else ""
+        return findings[0].summary + beside
     if verdict == "ok" and _tests_passed(facts):
         not_shown = " The network that it took is not shown: NCCL_DEBUG=INFO would." if network == "unknown" else ""
         return f"nccl-tests ran to its end, and its values are right.{not_shown}"

@@ -77,7 +77,7 @@ def exit_code_of(diagnosis: "Diagnosis", fail_on: FailOn = "warning") -> int:
         return 2
     if any(finding.severity in _FAILING[fail_on] for finding in diagnosis.findings):
         return 1
-    unknown = any(job.verdict == "unknown" for job in diagnosis.jobs or (diagnosis,))
+    unknown = any(job.verdict == "unknown" or job.not_shown for job in diagnosis.jobs or (diagnosis,))
     return 3 if diagnosis.notes or unknown else 0
 
 

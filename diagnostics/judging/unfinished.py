@@ -1,0 +1,98 @@
+"""What ranks began and no line shows to be done: a start, an attempt, the connections of a first collective."""
+
+from diagnostics.events import Event, quote
+from diagnostics.facts import Channel, JobFacts, Process
+from diagnostics.parsers.programs.restarts import RESTART
+
+_LAZY_CONNECTION = (2, 22, 0)
+_CONNECTED = ("connected", "destroy")
+
+
+def unfinished(facts: JobFacts) -> str:
+    """What ranks began and no line shows to be done; empty where there is nothing of the kind."""
+    if facts.steps.keys() >= set(facts.files) and not facts.of("tests-rank"):  # which come behind all that NCCL says
+        return ""
+    if waiting := _without_completion(facts):
+        told = "1 rank, which starts" if waiting == 1 else f"{waiting} ranks, which start"
+        return (
+            f"no line shows that {told} a communicator, {'completes' if waiting == 1 else 'complete'} it. "
+            "Give the whole log of every rank, with NCCL_DEBUG=INFO."
+        )
+    if stopped := _stopped_at_start(facts):
+        chose = sum(bool(process.networks) for process in facts.processes.values())
+        return (
+            f"{len(stopped)} of {chose} processes that chose a network show no communicator that came to be there "
+            f"(`Init COMPLETE`), the first of them pid {stopped[0].pid} on {stopped[0].host}. "
+            "Give the whole log of every rank, with NCCL_DEBUG=INFO."
+        )
+    if trying := _still_trying(facts):
+        return (
+            f"{trying.origin.host or 'a rank'} goes on trying what fails up to the end of its log: "
+            f"{quote(trying.text)[:160]}. The job waits for it, or the log is cut. Give the whole log."
+        )
+    if _left_connecting(facts):
+        return (
+            "the log ends while ranks connect to each other for their first collective: no line shows that they are "
+            "connected (`Connected all rings`). The job hangs there, or the log is cut. Give the whole log, with what "
+            "the ranks printed when they were ended."
+        )
+    return ""
+
+
+def _without_completion(facts: JobFacts) -> int:
+    """Ranks of the world that started and did not complete, as far as the log holds all starts and completions."""
+    if facts.world is None or facts.starts_omitted:
+        return 0
+    return sum(member.started and not member.completed for member in facts.world.members.values())
+
+
+def _stopped_at_start(facts: JobFacts) -> list[Process]:
+    """Processes that chose a network and are of no communicator, where others are: they tell nothing behind it.
+
+    Those of an attempt before a restart do not count, nor a host's name to which what another one wrote is glued.
+    """
+    told = (member for communicator in facts.communicators for member in communicator.members.values())
+    members = {member.process for member in told if member.started or member.completed}
+    if facts.starts_omitted or not members:
+        return []
+    hosts = {host for host, _ in members}
+    restarts = {event.origin.file: event.origin.sequence for event in facts.of(RESTART)}
+    alone = [
+        process
+        for key, process in facts.processes.items()
+        if key not in members
+        and any(event.origin.sequence > restarts.get(event.origin.file, -1) for event in process.networks.values())
+    ]
+    return [
+        process
+        for process in alone
+        if process.host and not any(process.host != host and process.host.endswith(host) for host in hosts)
+    ]
+
+
+def _still_trying(facts: JobFacts) -> Event | None:
+    """A call that a process repeats up to the last that it prints; None where each attempt leads on."""
+    for event in facts.of("connect-retry", "retry"):
+        process = facts.processes.get(event.origin.process) if event.origin.process else None
+        if process is not None and process.last_progress < event.origin.sequence:
+            return event
+    return None
+
+
+def _left_connecting(facts: JobFacts) -> bool:
+    """Whether channels of a collective are opened after Init COMPLETE, as NCCL 2.22 and newer do, and none connects.
+
+    ``Channel 00/0``: connections for sends and receives are numbered from 1, and nothing tells of their end.
+    """
+    completed = facts.of("init-complete")
+    if facts.version is None or facts.version < _LAZY_CONNECTION or not completed or facts.count(*_CONNECTED):
+        return False
+    begun = max(event.origin.sequence for event in completed)
+    opened = [channel.event for channel in facts.channels if _is_of_collective(channel)]
+    return any(event.origin.sequence > begun for event in opened)
+
+
+def _is_of_collective(channel: Channel) -> bool:
+    """Whether a channel may be a collective's: through shared memory, those of sends are numbered as these are."""
+    number = channel.event.fields.get("channel", "")
+    return number.endswith("/0") or (channel.transport == "SHM" and "/" not in number)

@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-long lint format docs nccl-matrix bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
-	bench-agent bench-agent-scale bench-estimates bench-planted fuzz bench-hogs bench-preflight bench-scan bench-verdicts collection readmes gpu-proof gpu-proof-dry gpu-paths gpu-pack site pictures clean
+	bench-agent bench-agent-scale bench-estimates bench-memory bench-planted fuzz bench-hogs bench-preflight bench-scan bench-verdicts collection readmes gpu-proof gpu-proof-dry gpu-paths gpu-pack site pictures clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -54,6 +54,9 @@ bench-quick: ## bench-parity and bench-first-result in brief
 
 bench-estimates: ## estimates of each source's published trainings, fitted to the other sources, beside other tools' formulas (a minute)
 	$(BIN)/python -m tests.performance_model.leave_one_out
+
+bench-memory: ## estimated memory of known config.json files beside all tensors that transformers makes of them (minutes)
+	$(BIN)/python -m tests.performance_model.counted_config
 
 bench-verdicts: ## expected bandwidths on published healthy systems and injected faults, other suites' limits beside them
 	$(BIN)/python -m tests.measurements.expected_bandwidths

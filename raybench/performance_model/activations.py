@@ -38,6 +38,8 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     if setup.joined_projections and model.key_value_heads == model.heads and not by_token:
         attention += 2 * inner * width  # v is a view of what rotated q and k were made of
     norms = 2 * norm_bytes_per_token(model, setup)
+    if model.head_norms:
+        norms += (inner + model.key_value_heads * model.head_size) * _norm_width(model, setup)
     read = readers * width * model.hidden / setup.sequence_shards
     dropped = _dropout_bytes_per_token(model, setup)
     return norms + read + dropped + attention + feedforward_bytes_per_token(model, setup)
@@ -110,9 +112,16 @@ def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> flo
 def norm_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """What autograd keeps of one normalisation."""
     kept = 1 if setup.on_gpu or model.norm == "layer" else 2
-    width = _FP32_BYTES if _by_hand(model, setup) else setup.norm_bytes
-    whole = kept * model.hidden * width + _SUM_BYTES * (2 if model.norm == "layer" else 1)
+    whole = kept * model.hidden * _norm_width(model, setup) + _SUM_BYTES * (2 if model.norm == "layer" else 1)
     return whole / setup.sequence_shards
+
+
+def _norm_width(model: Transformer, setup: TrainingSetup) -> int:
+    """Bytes kept of an element that a normalisation reads; by hand also what its scale is multiplied with."""
+    if not _by_hand(model, setup):
+        return setup.norm_bytes
+    scaled = 0 if setup.lora_rank or setup.has_autocast else setup.compute_bytes
+    return _FP32_BYTES + scaled
 
 
 def _by_hand(model: Transformer, setup: TrainingSetup) -> bool:

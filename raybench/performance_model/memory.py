@@ -18,9 +18,9 @@ from raybench.performance_model.transformer import Transformer
 # each 256 (blockwise quantisation, Dettmers et al. 2022).
 _STATE_ELEMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "adamw-8bit": 2}
 _STATE_8BIT_BYTES = 1 + 4 / 256
-# NF4: 4 bits; with double quantisation the scales take 0.127 bits more (Dettmers et al. 2023).
+# NF4: 4 bits; with double quantisation a byte for each 64 and fp32 for 256 of those: 0.127 bits (Dettmers et al. 2023).
 # Without it an fp32 scale for each 64.
-NF4_BYTES, _NF4_SINGLE_BYTES = 0.5 + 0.127 / 8, 0.5 + 4 / 64
+NF4_BYTES, _NF4_SINGLE_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256), 0.5 + 4 / 64
 # Outside PyTorch's allocator: the CUDA context with its libraries, and NCCL's buffers where there are other ranks.
 CONTEXT_BYTES = int(0.6 * 2**30)
 NCCL_BYTES = int(0.5 * 2**30)

@@ -8,6 +8,7 @@ from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
 # Of a node's CPUs for a billion parameters, DeepSpeed's Adam and a plain one (ZeRO-Offload, Ren et al. 2021, table 4).
+# Weak: from memory; that they are 5 to 7 times apart is in DeepSpeed's tutorial (docs/_tutorials/zero-offload.md).
 CPU_SECONDS_PER_BILLION = (0.22, 1.4)
 # How often PyTorch's Adam over lists of tensors reads or writes an element, one operation after another, against a
 # fused one: decay 2, first moment 3, second 2 and 4, root 2, division 2, epsilon 2, step 3; or each of four read, three

@@ -1,0 +1,37 @@
+"""The estimated memory of known config.json files against all tensors that transformers' own modules make of them."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from tests.performance_model.counted_config import counted, estimated
+from tests.performance_model.test_model_config import MODELS
+
+pytestmark = pytest.mark.long  # fifteen models twice: minutes
+# Known to be more than 5 % off, and why.
+WEAK = {
+    ("gpt2", "kept"),  # transformers writes its GELU as a formula of eight operations, and drops elements
+    ("gemma-2-9b", "kept"),  # scores and logits are capped by tanh; no fused kernel computes such attention
+    ("gemma-2-9b", "again"),
+}
+
+
+def test_memory_is_that_of_the_tensors_of_transformers(tmp_path: Path) -> None:
+    for name in ("torch", "transformers"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed (pip install {name})")
+    from tests.performance_model.absent_gpu import build
+
+    try:
+        library = build(tmp_path)
+    except RuntimeError as error:
+        pytest.skip(f"a GPU that is not there cannot be made here: {error}")
+    counts = counted(library)
+    shares = {
+        (name, key): estimated(name, checkpointing=key == "again") / counts[name][key]
+        for name in MODELS
+        for key in ("kept", "again")
+    }
+    print("\n".join(f"{share:.3f} {name} {key}" for (name, key), share in shares.items()))
+    assert {one for one, share in shares.items() if share != pytest.approx(1, rel=0.05)} == WEAK

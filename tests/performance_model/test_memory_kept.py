@@ -1,0 +1,75 @@
+"""What frameworks hold beside what raybench's own training does: DeepSpeed's ZeRO-3, 4-bit kernels, adapters."""
+
+from dataclasses import replace
+
+import pytest
+
+from raybench.performance_model.activations import block_activation_bytes_per_token as kept
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.memory import estimate_memory
+from raybench.performance_model.training_setup import TrainingSetup, heaviest
+from raybench.performance_model.transformer import preset_named
+
+MODEL = preset_named("llama-2-7b")
+EIGHT, ALONE = Layout(world_size=8, ranks_per_node=8), Layout(world_size=1, ranks_per_node=8)
+SETUP = TrainingSetup(batch_size=1, sequence_length=1024, strategy="zero3", checkpointing=True)
+ADAPTERS = TrainingSetup(
+    batch_size=1, sequence_length=1024, lora_rank=8, lora_targets=("q_proj", "v_proj"), parameter_bytes=2
+)
+
+
+def test_zero_3_keeps_sixteen_bits_of_weights_and_gradients_and_fp32_weights_in_the_optimizer() -> None:
+    """DeepSpeed's stage3.py: fp16 shards 2, grad_partitions_flat_buffer 2, fp32 groups 4, moments 8."""
+    memory = estimate_memory(MODEL, SETUP, EIGHT)
+    assert memory.parameters == memory.gradients == pytest.approx(2 * MODEL.parameters / 8, rel=1e-6)
+    assert memory.optimizer_state == pytest.approx(12 * MODEL.parameters / 8, rel=1e-6)
+    assert memory.optimizer_temporaries == pytest.approx(6 * MODEL.parameters / 8, rel=1e-6)
+    assert memory.buffers == pytest.approx(2 * 10**9 + 4 * MODEL.hidden**2, rel=1e-6)
+
+
+def test_zero_3_updates_a_group_at_a_time_and_reduces_each_micro_batch() -> None:
+    two = estimate_memory(MODEL, SETUP, Layout(world_size=2, ranks_per_node=2))
+    assert two.optimizer_temporaries == 6 * 10**9
+    assert estimate_memory(MODEL, replace(SETUP, whole_gradients=True), EIGHT) == estimate_memory(MODEL, SETUP, EIGHT)
+
+
+def test_gradients_added_up_whole_are_in_the_type_that_is_reduced_with_none_of_shards_beside() -> None:
+    fsdp = replace(SETUP, strategy="fsdp", parameter_bytes=2)
+    whole, each = (estimate_memory(MODEL, replace(fsdp, whole_gradients=said), EIGHT) for said in (True, False))
+    assert whole.buffers - each.buffers == pytest.approx(4 * MODEL.parameters, rel=1e-6)
+    assert each.gradients_kept
+    assert not whole.gradients_kept
+
+
+def test_frozen_layers_keep_no_inputs_unless_bitsandbytes_computes_them() -> None:
+    inner = MODEL.heads * MODEL.head_size
+    every = kept(MODEL, replace(ADAPTERS, lora_targets=()))
+    assert every - kept(MODEL, ADAPTERS) == 2 * (inner + MODEL.hidden + MODEL.feedforward)
+    assert kept(MODEL, replace(ADAPTERS, quantized=True)) == every
+    assert kept(MODEL, replace(ADAPTERS, quantized=True, packing="gptq")) == kept(MODEL, ADAPTERS)
+
+
+def test_dropout_before_an_adapter_keeps_a_mask_and_a_joined_projection_all_three() -> None:
+    assert kept(MODEL, replace(ADAPTERS, adapter_dropout=True)) - kept(MODEL, ADAPTERS) == 2 * MODEL.hidden
+    joined = replace(ADAPTERS, joined_projections=True)
+    assert kept(MODEL, joined) - kept(MODEL, ADAPTERS) == 4 * MODEL.hidden
+    grouped = preset_named("llama-8b")  # its keys and values are copied for each head
+    assert kept(grouped, joined) == kept(grouped, ADAPTERS)
+
+
+def test_a_norm_written_by_hand_keeps_fp32_and_where_it_is_trained_what_it_scales() -> None:
+    own = replace(ADAPTERS, kernels="fused")
+    assert kept(MODEL, ADAPTERS) - kept(MODEL, own) == 4 * MODEL.hidden
+    trained = replace(ADAPTERS, lora_rank=0, lora_targets=())
+    fused = replace(trained, kernels="fused")
+    assert kept(MODEL, trained) - kept(MODEL, fused) == 8 * MODEL.hidden
+
+
+def test_scales_of_a_4_bit_base_and_what_peft_casts_up() -> None:
+    packed = replace(ADAPTERS, quantized=True)
+    single, double = (estimate_memory(MODEL, replace(packed, packing=kind), ALONE) for kind in ("nf4-single", "nf4"))
+    linears = MODEL.layers * MODEL.linear_parameters_per_layer
+    assert single.parameters - double.parameters == pytest.approx((3 / 64 - 4 / (64 * 256)) * linears, rel=1e-6)
+    gptq = replace(packed, packing="gptq")
+    assert heaviest(packed, kernels_known=False, loss_known=True).upcast
+    assert not heaviest(gptq, kernels_known=False, loss_known=True).upcast

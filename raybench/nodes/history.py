@@ -2,7 +2,8 @@
 
 ``PRAGMA user_version`` is the version of the tables. Each report is one transaction, taken at once and waited for, so
 that several writers share a file on a local disk; SQLite's locks do not hold on every network file system. The file is
-its owner's only. What a report says that is not newer than what is known of a host changes nothing of it.
+its owner's only. What a report says that is not newer than what is known of a host changes nothing of it, unless what
+is known is from the future: a clock was wrong then, and must not keep a node as it is until that time has come.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ import sqlite3
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,6 +28,7 @@ from raybench.verdicts import NODE_STATES, NodeState
 _VERSION = 1
 _APPLICATION = 0x52424E48
 _WAIT_SECONDS = 30.0
+_MOST_AHEAD_SECONDS = 300.0  # clocks of two machines
 _MOST_LOOKS = 500  # of a host; older ones are forgotten
 _TABLES = """
 CREATE TABLE host (
@@ -117,7 +120,7 @@ class History:
         assert host.node is not None
         state, seen = host.node.state, seen_of(host.checks, host.boot_id)
         known = self.hosts(host.host).get(host.host)
-        if known is not None and known.seen_at >= at:
+        if known is not None and at <= known.seen_at <= _latest():
             return False
         before = known.seen.get(BOOT) if known is not None else None
         rebooted = before is not None and BOOT in seen and seen[BOOT] != before
@@ -213,6 +216,11 @@ def _with_past(host: PreflightHost, known: HostHistory | None) -> PreflightHost:
         return host
     node = replace(host.node, since=known.since) if known.state == host.node.state else host.node
     return replace(host, node=node, rebooted=known.rebooted)
+
+
+def _latest() -> str:
+    """No look can have been later, by whichever machine's clock."""
+    return (datetime.now(UTC) + timedelta(seconds=_MOST_AHEAD_SECONDS)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _host(row: tuple[Any, ...]) -> HostHistory:

@@ -6,7 +6,7 @@ drained, that is down or in maintenance, is left as it is.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from raybench.documents.node_actions import NodeAction
 from raybench.errors import IncompleteRunError
@@ -53,13 +53,19 @@ class SlurmNode:
 
 
 def read_nodes(said: str) -> dict[str, SlurmNode]:
-    r"""The nodes of sinfo's answer, once each. Raises IncompleteRunError for a line of another form.
+    r"""The nodes of sinfo's answer, once each. Raises IncompleteRunError for an answer of another form.
+
+    A reason of several lines, as somebody may have written one, goes on with lines that have no bar.
 
     >>> read_nodes("gpu-01|gpu-01|10.0.0.1|drained*|root|raybench: x [0a1b2c3d]\n")["gpu-01"].silent
     True
     """
     nodes: dict[str, SlurmNode] = {}
+    name = ""
     for line in filter(str.strip, said.splitlines()):
+        if name and "|" not in line:
+            nodes[name] = replace(nodes[name], reason=f"{nodes[name].reason} {line.strip()}")
+            continue
         parts = line.strip().split("|", 5)
         if len(parts) != 6 or not parts[0]:
             raise IncompleteRunError(f"sinfo answered {line[:120]!r}, which is not a node of six parts")

@@ -41,12 +41,18 @@ _CABLE = "reseat the module at both ends, clean it, or replace it; ethtool -m an
 _NIC = "drain the host; mlxfwreset or a reboot brings the NIC back; update its firmware; have it replaced if it returns"
 _MEMORY = "drain the host; rasdaemon (ras-mc-ctl --errors) names the module; replace it"
 _DISK = "smartctl -a and nvme error-log on the disk; keep jobs off it until it is replaced"
+# As the driver core says it, before 6.6 and since: "nvidia: probe of ADDRESS failed", "nvidia ADDRESS: probe with driver ..."
+_PROBE = r"(?: [0-9a-f:.]+)?: probe (?:of|with driver) \S+ failed"
 _PROGRAM = "usually the program's fault; if it returns on one GPU only, test that GPU"
 
 GPU_LOG = (
-    _alarm(r"RmInitAdapter failed|rm_init_adapter(?:\(\d+\))? failed", "the driver could not start a GPU",
+    _alarm(r"RmInitAdapter(?:: Cannot | failed)|rm_init_adapter(?:\(\d+\))? failed|"
+           r"NVRM: (?:kfsp|kgsp)\w+: .*(?:[Tt]imed out|[Tt]imeout|[Ff]ailed to boot)", "the driver could not start a GPU",
            f"{_REBOOT}; driver, its firmware and the kernel must fit together (dmesg | grep NVRM)", breaks=True),
     _alarm(r"NVRM: (?!Xid)(?!.*Xid \().*fallen off the bus", "a GPU has fallen off the bus", _REBOOT, breaks=True),
+    # status codes of the driver, which it adds to whatever failed (nvstatuscodes.h): lost 0x0f
+    _alarm(r"NV_ERR_GPU_IS_LOST|NVRM: .*[Rr]pc\w* failed with status 0x0*[fF]\b", "a GPU is lost", _REBOOT, breaks=True),
+    _alarm(r"NVRM: .*[Rr]pc\w* failed with status 0x(?!0*[fF]?\b)", "a GPU's GSP refused or missed a call", _RESET),
     _alarm(r"NVRM: API mismatch", "driver and library are of two versions",
            "reboot, or unload and load the driver, so that the kernel runs the version that is installed", breaks=True),
     _alarm(r"NV_ERR_RESET_REQUIRED|Reset required \[", "the driver wants a reset of the GPU", _RESET, breaks=True),
@@ -56,7 +62,8 @@ GPU_LOG = (
            "restart nvidia-fabricmanager, reset all GPUs; then the board or the NVSwitch is at fault", breaks=True),
     _alarm(r"PCI I/O region assigned to your NVIDIA device is invalid|BAR\d is 0M @ 0x0", "a GPU has no address space",
            "allow 64-bit addresses above 4G in the BIOS, or pci=realloc on the kernel's command line", breaks=True),
-    _alarm(r"nvidia: probe of \S+ failed|None of the NVIDIA [\w ]+ were initialized",
+    _alarm(rf"nvidia{_PROBE}|None of the NVIDIA [\w ]+ were initialized|NVRM: NVIDIA init module failed|"
+           r"NVRM: No NVIDIA (?:graphics adapter found|GPU found|devices probed)",
            "the driver took no GPU", "dmesg | grep NVRM says why: another driver, a module of another kernel", breaks=True),
     _alarm(r"NVRM: .*GPU .* is not supported by|installed in this system is\s+not supported", "the driver knows no such GPU",
            "install a driver that supports it; Blackwell wants the open kernel modules", breaks=True),
@@ -77,8 +84,13 @@ NIC_LOG = (
            r"assert_var\[0\]|Driver is in error state", "a NIC's firmware failed", _NIC, breaks=True),
     _alarm(r"mlx5\w* .*(?P<what>\b[A-Z_]+\(0x[0-9a-f]+\)) timeout\. Will cause a leak", "a command to a NIC timed out", _NIC,
            breaks=True),
-    _alarm(r"mlx5_core \S+ (?:mlx5_load_one|probe_one|init_one|mlx5_init_one)\S* .*(?:failed|error)", "a NIC could not be started",
-           _NIC, breaks=True),
+    _alarm(r"mlx5_core \S+ (?:mlx5_load_one|probe_one|init_one|mlx5_init_one|handle_hca_cap)\S* .*(?:failed|error)|"
+           rf"mlx5_core .*Firmware over \d+ MS in \S+ state, aborting|(?:mlx[45]_core|bnxt_en|ice|i40e|irdma|efa|ena){_PROBE}",
+           "a NIC could not be started", _NIC, breaks=True),
+    _alarm(r"mlx5_core .*(?:(?P<what>\b[A-Z_]+\(0x[0-9a-f]+\)) No done completion|failed to allocate command entry)",
+           "a NIC's firmware is late with a command", _NIC),
+    _alarm(r"mlx5_core .*\bCQ error on CQN|mlx5\w* .*mlx5e_cq_error_event", "a NIC's completion queue failed",
+           "what used it has stopped: restart it; update driver and firmware if it returns"),
     _alarm(r"(?:mlx5|bnxt|ice|ena|irdma).*(?:TX timeout|[Tt]x hang|TX hasn't completed)|NETDEV WATCHDOG: .*timed out",
            "a NIC's transmit queue stood still", "look for link errors and pause frames; update driver and firmware"),
     _alarm(r"mlx5_core .*High temperature", "a NIC is hot", "check airflow; mget_temp -d DEVICE gives the temperature"),
@@ -96,12 +108,17 @@ NIC_LOG = (
 
 _AMD_RESET = "drain the host; amd-smi reset --gpureset -g GPU, or a reboot where that fails; replace what returns"
 AMD_LOG = (
+    # AMD's status word of a bank: bit 61 of it is uncorrected
+    _alarm(r"amdgpu .*aca entry\[\d+\]\.STATUS=0x[2367abefABEF][0-9a-fA-F]{15}\b", "uncorrected hardware error of a GPU",
+           _AMD_RESET, breaks=True),
+    _alarm(r"amdgpu .*Accelerator Check Architecture events logged", "hardware errors of a GPU were logged",
+           "amd-smi metric --ecc and amd-smi ras tell which block; have the GPU replaced if they go on"),
     _alarm(r"uncorrectable hardware error\(|(?<![\d])[1-9]\d* (?:new |total )?uncorrectable hardware errors|"
            r"ERREVENT_ATHUB_INTERRUPT|poison (?:is )?consum|RAS poison", "uncorrectable hardware error of a GPU", _AMD_RESET,
            breaks=True),
     _alarm(r"GPU reset\(\d+\) failed|GPU reset end with ret = -|[Rr]ing \S+ reset failed|device lost from bus|"
            r"GPU (?:recovery|reset).*failed|Failed to reset the GPU", "a GPU could not be reset", _REBOOT, breaks=True),
-    _alarm(r"Fatal error during GPU init|amdgpu: probe of \S+ failed|hw_init of IP block .* failed|"
+    _alarm(rf"Fatal error during GPU init|amdgpu{_PROBE}|hw_init of IP block .* failed|"
            r"amdgpu.*(?:psp|PSP).*(?:load|firmware).*failed|invalid ip discovery", "the driver could not start a GPU", _REBOOT,
            breaks=True),
     _alarm(r"(?i)amdgpu.*\b(?:xgmi|wafl)\b.*(?:error|err\b|fail|\bdown\b)", "an XGMI link failed",
@@ -114,6 +131,9 @@ AMD_LOG = (
     _alarm(r"SMU.*(?:not done|no response|hang|is in hanged state)|Failed to (?:export SMU|retrieve).*SMU|"
            r"amdgpu.*Failed to send message 0x", "a GPU's management firmware does not answer", _AMD_RESET, breaks=True),
     _alarm(r"[Rr]ing \S+ timeout(?!, but soft recovered)", "work on a GPU timed out", _PROGRAM),
+    _alarm(r"MES (?:\S+ )?might be in unrecoverable state|[Tt]he cp might be in an unrecoverable state|\bHWS hang",
+           "a GPU's scheduler hangs", _AMD_RESET, breaks=True),
+    _alarm(r"MES (?:\S+ )?failed to respond to msg|qcm fence wait loop timeout", "a GPU's scheduler does not answer", _AMD_RESET),
     _alarm(r"GPU reset begin", "a GPU was reset", "whatever ran on it was lost; look at what the log says before it"),
     _alarm(r"\[(?:gfxhub|mmhub)\d*\] (?:retry |no-retry )?page fault|VM_L2_PROTECTION_FAULT|HW [Ee]xception by GPU",
            "a program accessed a GPU beyond its memory", _PROGRAM),

@@ -211,3 +211,14 @@ def test_completing_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_no_option_takes_what_is_no_number() -> None:
+    """No range holds NaN out; with --max-age nan a report of last year would be applied."""
+    tried = 0
+    for path, option, names in OPTIONS:
+        if isinstance(option.type, click.types.FloatParamType):
+            with pytest.raises(click.UsageError) as refused:
+                COMMANDS[path][0].make_context("raybench", [max(names, key=len), "nan"])
+            tried += "nan is not a finite number" in str(refused.value)
+    assert tried >= 30  # the others want something else first

@@ -1,6 +1,7 @@
 """A simulator of Kubernetes' API server for nodes alone, so that the real kubectl can be called.
 
-No kube-apiserver is in the registries that this project is built from. It knows discovery, list, get, and the two kinds
+No kube-apiserver is in the registries that this project is built from: `test_api_server.py` tries a real one where
+there is one (`tests/lab/kubernetes`). This one knows discovery, list, get, and the two kinds
 of patch that kubectl sends for nodes; what results is checked by the test against the API's published schema.
 """
 

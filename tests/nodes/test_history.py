@@ -194,6 +194,14 @@ def test_a_state_that_is_none_is_damage(tmp_path: Path) -> None:
         history.hosts()
 
 
+def test_what_a_wrong_clock_wrote_does_not_keep_a_node_as_it_is(tmp_path: Path) -> None:
+    with History(tmp_path / "h") as history:
+        history.record(report({"gpu-01": "healthy"}, "2999-01-01T00:00:00Z"))
+        for minute in (1, 2):
+            known = history.record(report({"gpu-01": "drain"}, at(minute)))["gpu-01"]
+        assert (known.state, known.since, known.streak.bad) == ("drain", at(1), 2)
+
+
 def test_preflight_writes_since_into_its_report(tmp_path: Path) -> None:
     for minute in (1, 2):
         finished = _kept(report({"a": "drain"}, at(minute)), tmp_path, tmp_path / "h")

@@ -159,6 +159,15 @@ def test_an_answer_of_another_form_is_not_taken_for_no_nodes() -> None:
         read_nodes("slurm_load_partitions: Unable to contact slurm controller\n")
 
 
+def test_a_reason_of_several_lines_is_of_its_node_alone() -> None:
+    found = read_nodes(line("gpu-01", "drained", "waiting\n for a board\n\nthanks") + line("gpu-02"))
+    assert list(found) == ["gpu-01", "gpu-02"]
+    assert (found["gpu-01"].drained, found["gpu-01"].ours, found["gpu-02"].drained) == (True, False, False)
+    assert found["gpu-01"].reason.endswith("board thanks")
+    with pytest.raises(IncompleteRunError, match="six parts"):
+        read_nodes(line("gpu-01") + "gpu-02|gpu-02|10.0.")  # cut off
+
+
 def test_what_a_screen_shows_of_a_dry_run_can_be_pasted_and_of_a_refusal_not() -> None:
     nodes = read_nodes(line("gpu-01") + line("gpu-02"))
     actions = planned(intents_of(report({"gpu-01": "drain", "gpu-02": "healthy"}), Policy()), nodes)

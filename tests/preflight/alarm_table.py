@@ -9,8 +9,9 @@ from .alarm_amd_cases import AMD_CASES
 from .alarm_cases import NVIDIA_SMI, AlarmCase, seen
 from .alarm_log_cases import LOG_CASES
 from .alarm_nic_cases import NIC_CASES
+from .alarm_thread_cases import THREAD_CASES
 
-ALARM_CASES: tuple[AlarmCase, ...] = (*NVIDIA_SMI, *LOG_CASES, *NIC_CASES, *AMD_CASES)
+ALARM_CASES: tuple[AlarmCase, ...] = (*NVIDIA_SMI, *LOG_CASES, *NIC_CASES, *AMD_CASES, *THREAD_CASES)
 
 
 def wrong(case: AlarmCase) -> str:

@@ -1,5 +1,6 @@
 """The classes of every command and group: their help is one screen, ``--help-all`` has the rest, options complete."""
 
+import math
 from typing import Any
 
 import click
@@ -29,6 +30,15 @@ class TopicCommand(click.Command):
                 help="Print every option in full.",
             )
         )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse what is a float and no number: no range holds NaN out, since it compares with nothing."""
+        rest = super().parse_args(ctx, args)
+        for parameter in self.params:
+            value = ctx.params.get(parameter.name or "")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise click.BadParameter(f"{value} is not a finite number.", ctx=ctx, param=parameter)
+        return rest
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One screen."""

@@ -32,6 +32,9 @@ def missing_kind(sign: Sign) -> Trouble | None:
     kind = found[1] if found else ""
     if not found and (plural := re.search(r"doesn't have a resource type \"(\w+)\"", sign.message)):
         kind = plural[1]
+    # kubectl's cache of kinds is older than the removal of this one
+    if not kind and (gone := re.search(r"could not find the requested resource \(\w+ (\w+)\.", sign.message)):
+        kind = gone[1]
     if not kind:
         return None
     ray = kind.lower().startswith("ray")

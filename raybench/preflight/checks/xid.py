@@ -96,8 +96,8 @@ def _needs_nothing(one: Xid) -> bool:
 
 def _weight(one: Xid) -> Weight:
     action = _action(one)
-    if action == "switch":
-        return "warn" if re.search(r"non-?fatal", one.text, re.IGNORECASE) else "fail"
+    if action == "switch":  # details alone, whose own line is lost, have the severity as 1 or not at all
+        return "fail" if re.search(r"(?<!non-)(?<!non)\bfatal|Severity 1\b", one.text, re.IGNORECASE) else "warn"
     if action == "nvlink":
         return "warn" if re.search(r"non-?fatal", one.text, re.IGNORECASE) else "fail"
     if action == "recovery none":

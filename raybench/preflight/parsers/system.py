@@ -37,12 +37,17 @@ class Xid:
 def xids_of(messages: tuple[KernelMessage, ...]) -> tuple[Xid, ...]:
     """Xids and SXids of the kernel's log. An SXid: ``nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal``.
 
-    Lines of detail that follow an SXid (``..., Severity 1 Engine instance 30``, ``..., Data {0x...}``) are left out.
+    Lines of detail that follow an SXid (``..., Severity 1 Engine instance 30``, ``..., Data {0x...}``) are left out
+    where its own line is there: the log's beginning may be lost.
     """
     found = []
+    told: set[tuple[str, str]] = set()
     for message in messages:
-        match = re.search(r"\b(S?)Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)\b(?!, (?:Severity|Data \{))", message.text)
-        if match:
+        match = re.search(
+            r"\b(S?)Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)\b(?P<detail>, (?:Severity|Data \{))?", message.text
+        )
+        if match and not (match["detail"] and (match[2], match[3]) in told):
+            told.add((match[2], match[3]))
             found.append(
                 Xid(
                     number=int(match[3]),

@@ -141,13 +141,10 @@ TAKEN: list[dict[str, Any]] = [
 ]
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"name": "Ray_Bench"}, "--job-name"),
-    ({"name": "8gpus"}, "--job-name"),  # a service begins with a letter
     ({"name": "-a"}, "--job-name"),
-    ({"image": " a"}, "--image"),
     ({"namespace": "n" * 64}, "--namespace"),
     ({"queue": "a/b"}, "--queue"),
     ({"queue": "q" * 64}, "--queue"),
-    ({"pull_secret": "a..b"}, "--image-pull-secret"),
     ({"resources": {"rdma/x": "one"}}, "--resource rdma/x=one"),
     ({"resources": {"nvidia.com/gpu": "0.5"}}, "whole number"),
     ({"resources": {"rdma/hca": "1500m"}}, "whole number"),
@@ -163,7 +160,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(
     ("values", "said"),
-    [*REFUSED, ({"form": "helm"}, "--form 'helm'"), ({"nodes": 0}, "--nodes 0"), ({"image": "a b"}, "--image")],
+    [
+        *REFUSED,
+        ({"form": "helm"}, "--form 'helm'"),
+        ({"nodes": 0}, "--nodes 0"),
+        # what servers take, or the newest of them, and what then comes to nothing
+        ({"image": "a b"}, "--image"),
+        ({"image": " a"}, "--image"),
+        ({"pull_secret": "a..b"}, "--image-pull-secret"),
+        ({"name": "8gpus"}, "--job-name"),  # before 1.36 services begin with a letter
+    ],
 )
 def test_what_the_api_server_would_refuse_is_refused_here(values: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):

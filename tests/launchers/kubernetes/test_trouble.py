@@ -70,6 +70,12 @@ def test_what_kubectl_refuses_is_explained_where_it_is_known() -> None:
     )
     assert missing is not None
     assert "does not know RayJob" in missing.what
+    removed = of_kubectl(
+        'Error from server (NotFound): error when creating "STDIN": the server could not find the requested resource '
+        "(post rayjobs.ray.io)"
+    )
+    assert removed is not None
+    assert "does not know rayjobs" in removed.what
     assert of_kubectl("The connection to the server localhost:8080 was refused") is None
     refused = of_kubectl(
         'Error from server (Forbidden): jobs.batch is forbidden: User "ann" cannot create resource "jobs" in API group '

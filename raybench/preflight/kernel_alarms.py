@@ -63,7 +63,7 @@ GPU_LOG = (
     _alarm(r"PCI I/O region assigned to your NVIDIA device is invalid|BAR\d is 0M @ 0x0", "a GPU has no address space",
            "allow 64-bit addresses above 4G in the BIOS, or pci=realloc on the kernel's command line", breaks=True),
     _alarm(rf"nvidia{_PROBE}|None of the NVIDIA [\w ]+ were initialized|NVRM: NVIDIA init module failed|"
-           r"NVRM: No NVIDIA (?:graphics adapter found|GPU found|devices probed)",
+           r"NVRM: No NVIDIA (?:graphics \w+ found|GPU found|devices probed)",
            "the driver took no GPU", "dmesg | grep NVRM says why: another driver, a module of another kernel", breaks=True),
     _alarm(r"NVRM: .*GPU .* is not supported by|installed in this system is\s+not supported", "the driver knows no such GPU",
            "install a driver that supports it; Blackwell wants the open kernel modules", breaks=True),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.communication import BANDS_IN_WORDS, HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN
 from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training_limit import limit_advice, limit_of
 from raybench.reports.model import Cell, Section
 from raybench.reports.text import fixed, percent, percent_beside, printable
 from raybench.reports.workloads.cells import gibibytes, grid_of, megabytes, milliseconds, number, verdict
@@ -26,6 +27,9 @@ def _sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
     yield Section(title="Training", grid=grid_of(_TRAINING, points), notes=tuple(_training_notes(trained)))
     advice = advice_of(points)
     yield Section(title="Training summary", grid=summary_grid_of(points), notes=(advice,) if advice else ())
+    whole = [point for point in points if point.complete]
+    if whole:
+        yield Section(title="What limits a step", grid=grid_of(_LIMITS, whole))
     learned = [point for point in points if point.validation]
     if learned:
         yield Section(title="Learning", grid=grid_of(_LEARNING, learned), notes=tuple(_learning_notes(learned)))
@@ -177,6 +181,11 @@ _LEARNING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("accuracy", lambda point: Cell(text=percent(point.validation[-1].accuracy))),
     ("epochs", lambda point: Cell(text=f"{point.validation[-1].epoch:.2f}")),
     ("evaluations", lambda point: Cell(text=str(len(point.validation)))),
+)
+_LIMITS: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
+    ("benchmark", _name),
+    ("limited by", lambda point: Cell(text=limit_of(point))),
+    ("what to change", lambda point: Cell(text=printable("; ".join(limit_advice(point))))),
 )
 _COMMUNICATION: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("benchmark", _name),

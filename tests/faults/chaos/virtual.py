@@ -31,7 +31,8 @@ _HOST_SECONDS = 120  # the time limit of one host: a machine without KVM takes t
 _LIMIT_SECONDS = 45.0 + _HOST_SECONDS
 _TOP_SECONDS = 600.0  # for the machine to boot; what is told of a host is told at its own time
 _SESSION_SECONDS = 120.0
-_LOG_BYTES = 60_000_000
+_LOG = "/tmp/nccl.log"
+_LOG_BYTES = 120_000_000  # of 512 MiB
 _TIMED = {
     "preflight": ("--host-timeout", str(_HOST_SECONDS)),
     "collect": ("--timeout", str(_HOST_SECONDS)),
@@ -106,9 +107,9 @@ def _in(
     found = [f"BEFORE: {one}" for one in whole(command, clean)]
     before = host.boot_id
     if fault.command == "collect":  # more than is fetched in a second or two, and gone with its memory
-        host.run(f"head -c {_LOG_BYTES} /dev/zero > /tmp/nccl.log")
+        host.run(f"head -c {_LOG_BYTES} /dev/zero > {_LOG}")
     process = start(controller, fault.command, options, scratch)
-    planted = wait_until(lambda: host.has_session() or process.poll() is not None, _SESSION_SECONDS)
+    planted = wait_until(lambda: _at_work(controller, host, fault) or process.poll() is not None, _SESSION_SECONDS)
     time.sleep(delay_seconds)
     planted = planted and process.poll() is None
     begun = time.monotonic()
@@ -117,13 +118,25 @@ def _in(
     ended = ending(controller, process, begun, scratch)
     names = [one.hostname for one in controller.lab.nodes] + [host.name]
     row = HostFault(
-        kind=fault.kind, what=fault.what, command=fault.command, during=True, says=f"rebooted|{CUT}", statuses=(0, 1, 3)
+        kind=fault.kind,
+        what=fault.what,
+        command=fault.command,
+        during=True,
+        says=f"rebooted|{CUT}",
+        statuses=(3,) if fault.command == "collect" else (0, 1, 3),
     )
     found += complaints(row, ended, names, host.name, command=command)
     if planted:
         host.wait()
         found += _again(controller, host, fault, options, scratch, before)
     return ended.outcome(iter(found), planted=planted)
+
+
+def _at_work(controller: LabController, host: VirtualHost, fault: VirtualFault) -> bool:
+    """Whether the command is at the machine: of a collection, whether it fetches."""
+    if fault.command == "collect":
+        return any((controller.lab.folder.shared / "runs").glob(f"*/hosts/{host.name}/files{_LOG}"))
+    return host.has_session()
 
 
 def _again(

@@ -19,7 +19,7 @@ from diagnostics.inputs.files import Input, Inputs, find_inputs
 from diagnostics.inputs.flight_recorder import DamagedDumpError, Recorder, is_dump
 from diagnostics.inputs.forked import dealt, map_ahead, processes_to_use
 from diagnostics.inputs.jobs import Job, sort_by_job, sort_parts
-from diagnostics.inputs.launches import MAX_LAUNCHES, Launches, begins_with_launches
+from diagnostics.inputs.launches import MAX_LAUNCHES, Launches
 from diagnostics.inputs.part import Part, read_part
 from diagnostics.inputs.reader import A_TRACE, TRACE_HEAD_BYTES, Batch, is_trace
 from diagnostics.judging.judgement import diagnose_facts
@@ -30,6 +30,8 @@ from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.scanner import Scanner
 from diagnostics.scanning.sifting import MIN_BYTES, Piece, Sieve, Sifted, bytes_to_sift, is_sparse_part, pieces_of
 
+BEGINNING_BYTES = 2**25  # of a file: where these hold several launches, it is not worth reading as one job
+MAX_HELD_LINES = 50_000
 MAX_SHARE = 0.7  # of all bytes, that one of the processes reads where each job is read by one of them
 
 
@@ -228,15 +230,23 @@ def _diagnose_in_one_pass(inputs: Inputs, processes: int) -> Diagnosis | None:
     if bytes_to_sift(pieces) < MIN_BYTES:
         return None
     reading, launches = Reading(), Launches(inputs.files[0])
+    held: list[tuple[Piece, Sifted]] = []  # until the beginning shows one launch: of several, none is read here
     with closing(_sifted(pieces, [reading], processes, notes_starts=True)) as sifted:
         for piece, found in zip(pieces, sifted, strict=True):
-            if found is None or (piece is pieces[0] and begins_with_launches(inputs.files[0])):
+            if found is None:
                 return None
             load_rules()  # once, while other processes read
             for start in found.starts:
                 launches.take(start)
-            if len(launches.parts) > 1 or reading.read_piece(piece, found):
+            if len(launches.parts) > 1:
                 return None
+            held.append((piece, found))
+            lines = sum(len(one.candidates) for _, one in held)
+            if piece is not pieces[-1] and piece.part.start < BEGINNING_BYTES and lines < MAX_HELD_LINES:
+                continue
+            if any(reading.read_piece(*one) for one in held):
+                return None
+            held.clear()
     reading.flush()
     return diagnose_jobs(jobs, [reading], inputs.notes)
 

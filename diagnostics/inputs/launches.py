@@ -16,7 +16,6 @@ from diagnostics.inputs.speakers import (
     Sampling,
     Seen,
     Start,
-    Starts,
     in_pieces,
     look_at,
     prefixes_of,
@@ -26,7 +25,6 @@ from diagnostics.inputs.speakers import (
 MAX_HEAD_BYTES = 2**23
 SAMPLED_FROM_BYTES = 2**23  # where the launches of a larger file begin is found by one line of SAMPLED_BYTES first
 MIN_SHARED_BYTES = 2**25
-BEGINNING_BYTES = 2**25
 MAX_LAUNCHES = 1000  # of one file
 MAX_LATE_LINES = 5  # of processes that end, behind the first line of those that take their place
 
@@ -69,20 +67,6 @@ def survey_head(file: Input) -> Part:
         return whole
     whole.processes = look.speakers
     return merged([*launches_of(file, look.starts), whole])
-
-
-def begins_with_launches(file: Input) -> bool:
-    """Whether the first BEGINNING_BYTES of a file hold several launches; then it is not worth reading as one job."""
-    launches, starts = Launches(file), Starts(left=0)
-    try:
-        for batch in takewhile(lambda batch: batch.place < BEGINNING_BYTES, read_batches(file)):
-            for start in starts.of(batch.block, batch.place):
-                launches.take(start)
-            if len(launches.parts) > 1:
-                return True
-    except UnreadableInputError:
-        pass
-    return False
 
 
 @dataclass(slots=True)

@@ -38,6 +38,7 @@ MAX_WRAPPED_LINES = 3  # behind a warning, that may be the rest of it
 MAX_SHAPE_BYTES = 2**23  # of all shapes that one gate remembers
 SHAPE_OVERHEAD_BYTES = 100  # of each in a set
 MARK = b"] NCCL INFO "
+WARN = b"NCCL WARN"  # which is among ALWAYS
 _STARTS = 0  # the number of INIT_MARK among the expressions
 MANY_MARKS = 100  # of a block
 _DIGITS = b"0123456789"
@@ -135,10 +136,11 @@ class Gate:
             if MARK not in raw and is_continued(raw):
                 self.wrapped = MAX_WRAPPED_LINES
                 yield from self._continuations(block, line_end + 1, number + 1, ends)
-        self._count(block, number + newlines(block, counted) + 1)
+        warned = any(block.startswith(WARN, end - len(WARN)) for end in ends)
+        self._count(block, number + newlines(block, counted) + 1, warned=warned)
 
-    def _count(self, block: bytes, lines: int) -> None:
-        named = nccl_lines_of(block, lines, by_mark=not (self.detailed or self.sparse))
+    def _count(self, block: bytes, lines: int, *, warned: bool = True) -> None:
+        named = nccl_lines_of(block, lines, by_mark=not (self.detailed or self.sparse), warned=warned)
         self.lines += lines
         self.nccl_lines += named
         self.detail_left -= named
@@ -257,16 +259,17 @@ class Gate:
         return True
 
 
-def nccl_lines_of(block: bytes, lines: int, *, by_mark: bool) -> int:
+def nccl_lines_of(block: bytes, lines: int, *, by_mark: bool, warned: bool = True) -> int:
     """How many lines of a block name NCCL or RCCL; one that holds several marked messages counts as often.
 
-    ``by_mark``: where many have the mark, only those, which takes a fifth of the time.
+    ``by_mark``: where many have the mark, only those, which takes a fifth of the time. ``warned``: whether any may be
+    a warning.
     """
     marked = block.count(MARK)
     if marked == lines:
         return marked
     if by_mark and marked > MANY_MARKS:
-        return marked + block.count(b" NCCL WARN ")
+        return marked + (block.count(b" NCCL WARN ") if warned else 0)
     if block.count(b"CCL") == marked:
         return marked
     between = block.split(MARK)

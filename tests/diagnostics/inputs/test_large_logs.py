@@ -183,7 +183,7 @@ def test_one_pass_is_enough_for_one_launch_and_left_for_several(
     monkeypatch.setattr(sifting, "PIECE_BYTES", 2**14)
     monkeypatch.setattr(engine, "sort_by_job", sorted_after_survey)
     for jobs, surveys, beginning in ((1, 0, 2**25), (3, 1, 2**25), (3, 2, 0)):
-        monkeypatch.setattr(launches, "BEGINNING_BYTES", beginning)
+        monkeypatch.setattr(engine, "BEGINNING_BYTES", beginning)
         log = write_log(tmp_path / "big.log", jobs=jobs)
         assert engine.diagnose_paths([log]).to_json()["lines"]["read"] == log.read_bytes().count(b"\n")
         assert len(surveyed) == surveys
@@ -227,7 +227,7 @@ def test_jobs_are_told_apart_behind_however_many_starts(
     log = tmp_path / "many.log"
     log.write_text("\n".join([*starts_of(1, 12_600), *starts_of(2, 1)]) + "\n")
     if in_one_pass:
-        monkeypatch.setattr(launches, "BEGINNING_BYTES", 0)
+        monkeypatch.setattr(engine, "BEGINNING_BYTES", 0)
         monkeypatch.setattr(engine, "MIN_BYTES", 2**20)
         monkeypatch.setattr(engine, "processes_to_use", lambda: 2)
         assert len(engine.diagnose_paths([log]).jobs) == 2

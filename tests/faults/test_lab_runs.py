@@ -9,7 +9,7 @@ import pytest
 
 from tests.lab.cluster import Lab
 from tests.lab.process import Process
-from tests.lab_run import lab_run, nothing_left
+from tests.lab_run import LabRun, lab_run, nothing_left
 from tests.result_contract import read_result
 
 pytestmark = [pytest.mark.lab, pytest.mark.cluster]
@@ -32,27 +32,33 @@ for _ in sys.stdin:
 """
 
 
-@pytest.mark.parametrize("nodes", [pytest.param(4, marks=pytest.mark.long), 2])
+@pytest.mark.long
+@pytest.mark.parametrize("nodes", [4, 2])
 def test_one_cluster_runs_on_all_its_nodes_and_then_on_some(ray_lab: Lab, nodes: int) -> None:
     with lab_run(ray_lab, "--nodes", str(nodes), "--suite", "quick", "--sizes", "1K:64K:8", "--iters", "4") as run:
         assert run.finish(60) == 0, run.errors
-        (path,) = run.folder.glob("runs/*/result.json")
-        result = read_result(path.read_bytes())
-        assert [(node.name, node.address, node.ranks) for node in result.cluster.nodes] == [
-            (f"node{number}", f"10.88.0.{number}", [number - 1]) for number in range(1, nodes + 1)
-        ]
-        early = [node.facts["early_rank_host"] for node in result.cluster.nodes]
-        assert early == [True, *[False] * (nodes - 1)]
-        assert not result.cluster.emulated
-        assert "EMULATED" not in run.out
-        logs = {log.name for log in path.parent.joinpath("logs").iterdir()}
-        assert {f"output-rank-{rank}.log" for rank in range(nodes)} <= logs
-        for node in result.cluster.nodes:
-            (facts,) = node.facts["ranks"].values()
-            assert facts["niceness"] == "0"
-            moved = node.facts["traffic"]["eth0"]
-            assert min(moved.values()) > 64 * 1024 * 4 * 5  # of the largest size alone: 5 blocks of 4 operations
+        assert_told_of_nodes(run, nodes)
     assert nothing_left(ray_lab, 5)
+
+
+def assert_told_of_nodes(run: LabRun, nodes: int) -> None:
+    """The result has every node with its address, rank, facts and traffic, and each rank's output."""
+    (path,) = run.folder.glob("runs/*/result.json")
+    result = read_result(path.read_bytes())
+    assert [(node.name, node.address, node.ranks) for node in result.cluster.nodes] == [
+        (f"node{number}", f"10.88.0.{number}", [number - 1]) for number in range(1, nodes + 1)
+    ]
+    early = [node.facts["early_rank_host"] for node in result.cluster.nodes]
+    assert early == [True, *[False] * (nodes - 1)]
+    assert not result.cluster.emulated
+    assert "EMULATED" not in run.out
+    logs = {log.name for log in path.parent.joinpath("logs").iterdir()}
+    assert {f"output-rank-{rank}.log" for rank in range(nodes)} <= logs
+    for node in result.cluster.nodes:
+        (facts,) = node.facts["ranks"].values()
+        assert facts["niceness"] == "0"
+        moved = node.facts["traffic"]["eth0"]
+        assert min(moved.values()) > 64 * 1024 * 4 * 5  # of the largest size alone: 5 blocks of 4 operations
 
 
 def test_fewer_nodes_than_asked_for_is_wrong_use_and_names_those_that_exist(ray_lab: Lab) -> None:
@@ -74,6 +80,7 @@ def test_a_shaped_link_is_measured_and_its_node_stands_out(ray_lab: Lab) -> None
             ray_lab, "--suite", "p2p_matrix", "--p2p-size", "2M", "--iters", "2", "--blocks", "5"
         ) as run:  # fmt: skip
             assert run.finish(90) == 1, run.errors
+            assert_told_of_nodes(run, 4)
     finally:
         ray_lab.shape(ray_lab.nodes[slow], None)
     known = RATE_BITS / 8 * PAYLOAD_SHARE / 1e9

@@ -74,6 +74,7 @@ def test_a_killed_rank_leaves_the_steps_that_all_ranks_did() -> None:
         kept(command, "rank-died")
 
 
+@pytest.mark.long  # in CI a real Ctrl-C ends one the same way
 def test_a_time_limit_keeps_the_steps() -> None:
     with training("--timeout", "5") as command:
         kept(command, "time-limit")

@@ -59,6 +59,7 @@ def tiny_wheel(folder: Path, release: str) -> None:
         wheel.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"]))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_host_without_an_index_builds_from_wheels_the_locked_version_once(tmp_path: Path) -> None:
     pytest.importorskip("ray")

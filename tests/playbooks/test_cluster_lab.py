@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.node import Node
 from tests.playbooks.foreign_ray import ForeignRay, foreign_ray
 from tests.playbooks.lab_cluster import LabController, by_name, commands, lab_hosts, supervisor, wait_until
 
@@ -75,20 +76,24 @@ def test_up_makes_a_cluster_that_a_run_finds_and_a_second_up_changes_nothing(
     assert token not in again.stdout + again.stderr + json.dumps(report)
     assert places_of(token, controller) == {f"node{number} 600 /var/lib/raybench/token" for number in (1, 2, 3)}
 
-    for node in (controller.lab.nodes[2], None):  # a node of the cluster, and the machine that brought it up
-        folder = controller.lab.folder.shared / f"runs-{node.hostname if node else 'control'}"
-        done = controller.raybench(
-            *("run", "--nodes", "3", "--suite", "all_reduce", "--sizes", "1K:64K:8", "--iters", "4"),
-            *("--output-dir", folder),
-            node=node,
-        )
-        assert done.returncode == 0, done.stderr
-        assert "Ray cluster brought up by raybench" in done.stderr
-        assert ".cc:" not in done.stdout + done.stderr  # of Ray's own
-        (path,) = folder.glob("*/result.json")
-        result = json.loads(path.read_text())
-        assert (result["status"], result["cluster"]["emulated"]) == ("complete", False)
-        assert [one["name"] for one in result["cluster"]["nodes"]] == ["node1", "node2", "node3"]
+    assert_found_by_a_run(controller, None)  # from the machine that brought it up
+
+
+def assert_found_by_a_run(controller: LabController, node: Node | None) -> None:
+    """A run that is started on a node of the lab, or on its control node, finds the cluster and its three nodes."""
+    folder = controller.lab.folder.shared / f"runs-{node.hostname if node else 'control'}"
+    done = controller.raybench(
+        *("run", "--nodes", "3", "--suite", "all_reduce", "--sizes", "1K:64K:8", "--iters", "4"),
+        *("--output-dir", folder),
+        node=node,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Ray cluster brought up by raybench" in done.stderr
+    assert ".cc:" not in done.stdout + done.stderr  # of Ray's own
+    (path,) = folder.glob("*/result.json")
+    result = json.loads(path.read_text())
+    assert (result["status"], result["cluster"]["emulated"]) == ("complete", False)
+    assert [one["name"] for one in result["cluster"]["nodes"]] == ["node1", "node2", "node3"]
 
 
 def need_cluster(controller: LabController) -> None:
@@ -102,7 +107,8 @@ def test_what_fell_out_is_brought_back_and_a_run_that_is_stopped_leaves_a_foreig
     controller: LabController, foreign: ForeignRay
 ) -> None:
     need_cluster(controller)
-    head, worker, _ = controller.lab.nodes
+    head, worker, other = controller.lab.nodes
+    assert_found_by_a_run(controller, other)
     worker.signal(supervisor(worker), signal.SIGKILL)
     report = controller.cluster("up")  # with the inventory that is on record
     assert {row["name"]: row["changed"] for row in report["nodes"]} == {"node1": False, "node2": True, "node3": False}

@@ -53,8 +53,9 @@ def context(ranks: int = 1) -> RankContext:
     ("options", "tolerance"),
     [
         ({"model": "tiny", "sequence_length": 64, "batch_sizes": (8,)}, 0.06),
-        ({"model": "small", "sequence_length": 64, "batch_sizes": (2,)}, 0.06),
-        ({"model": "small", "sequence_length": 64, "batch_sizes": (2,), "strategy": "fsdp", "shards": 8}, 0.06),
+        pytest.param({"model": "small", "sequence_length": 64, "batch_sizes": (2,)}, 0.06, marks=pytest.mark.long),
+        pytest.param({"model": "small", "sequence_length": 64, "batch_sizes": (2,), "strategy": "fsdp", "shards": 8},
+                     0.06, marks=pytest.mark.long),
         ({"model": "small", "sequence_length": 64, "batch_sizes": (2,), "strategy": "fsdp", "shards": 8,
           "sharding": "grad-op"}, 0.06),
         ({"model": "small", "sequence_length": 128, "batch_sizes": (8,), "checkpoint_activations": True}, 0.06),

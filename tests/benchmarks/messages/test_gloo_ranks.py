@@ -17,7 +17,7 @@ def everything(root: int) -> tuple[BenchmarkSpec, ...]:
     return specs_of("collectives", request)
 
 
-@pytest.mark.parametrize(("world_size", "root"), [(1, 0), (2, 0), (3, 2), (4, 1)])
+@pytest.mark.parametrize(("world_size", "root"), [(1, 0), (2, 0), (3, 2), pytest.param(4, 1, marks=pytest.mark.long)])
 def test_all_of_them_are_right_or_skipped_with_a_reason(world_size: int, root: int) -> None:
     plan = everything(root)
     events = run_ranks(world_size, plan)

@@ -10,6 +10,7 @@ from raybench.cli.usage.example import example_lines
 from raybench.cli.usage.page import WIDTH, screen, whole_page
 from raybench.cli.usage.topic import current_names
 from raybench.cli.usage.value import completing
+from raybench.errors import UsageError
 
 
 class TopicCommand(click.Command):
@@ -37,7 +38,7 @@ class TopicCommand(click.Command):
         for parameter in self.params:
             value = ctx.params.get(parameter.name or "")
             if isinstance(value, float) and not math.isfinite(value):
-                raise click.BadParameter(f"{value} is not a finite number.", ctx=ctx, param=parameter)
+                raise UsageError(f"{parameter.opts[0]} is {value}; it must be a finite number")
         return rest
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

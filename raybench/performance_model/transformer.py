@@ -59,6 +59,8 @@ class Transformer:
                 raise UsageError(f"{field} of a transformer is {getattr(self, field)}; it must be from 1 to {most}")
         if self.kv_heads < 0 or self.head_width < 0 or self.positions < 0:
             raise UsageError(f"key and value heads are {self.kv_heads}; there must be at least 1")
+        if self.head_width > _MOST["hidden"] or self.experts > _MOST["heads"]:
+            raise UsageError(f"a head of {self.head_width} and {self.experts} experts are more than a transformer has")
         if not 0 <= self.experts_per_token <= self.experts or (self.experts and not self.experts_per_token):
             raise UsageError(f"{self.experts_per_token} of {self.experts} experts cannot compute each token")
         if self.hidden % self.heads and not self.head_width:

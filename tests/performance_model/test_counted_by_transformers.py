@@ -1,4 +1,4 @@
-"""Parameters and operations of 15 known config.json files, against transformers' own models and torch's FLOP counter.
+"""Parameters and operations of 19 known config.json files, against transformers' own models and torch's FLOP counter.
 
 Models have no memory (the meta device), one and two layers of full width: blocks are alike, so that the rest follows.
 """
@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from raybench.performance_model.model_config import model_of_config
-from tests.performance_model.test_model_config import MODELS
+from tests.performance_model.test_model_config import MODELS, OTHERS
 
 TOKENS = 256
-pytestmark = pytest.mark.long  # importing transformers, and fifteen models
+ALL = {**MODELS, **OTHERS}
+pytestmark = pytest.mark.long  # importing transformers, and all of the models
 COUNTED = """
 import json, sys
 import torch
@@ -47,25 +48,25 @@ def counts() -> dict[str, list[list[int]]]:
     for name in ("torch", "transformers"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed (pip install {name})")
-    asked = json.dumps({"models": [fields for _, fields in MODELS.values()], "tokens": TOKENS})
+    asked = json.dumps({"models": [fields for _, fields in ALL.values()], "tokens": TOKENS})
     done = subprocess.run(
         [sys.executable, "-c", COUNTED], input=asked, capture_output=True, text=True, timeout=240, check=False,
         env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     found: list[Any] = json.loads(done.stdout.splitlines()[-1])
-    return dict(zip(MODELS, found, strict=True))
+    return dict(zip(ALL, found, strict=True))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ALL)
 def test_parameters_and_operations_are_those_of_transformers(
     counts: dict[str, list[list[int]]], name: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(MODELS[name][1]))
+    (tmp_path / "config.json").write_text(json.dumps(ALL[name][1]))
     model = model_of_config(str(tmp_path))
     one, two = counts[name]
     parameters, operations = (
         first + (model.layers - 1) * (second - first) for first, second in zip(one, two, strict=True)
     )
-    assert parameters == model.parameters == MODELS[name][0]
+    assert parameters == model.parameters == ALL[name][0]
     assert model.flops_per_token(TOKENS) * TOKENS == pytest.approx(operations, rel=0.002)

@@ -50,6 +50,19 @@ MODELS: dict[str, tuple[int, dict[str, Any]]] = {
     "Phi-3-mini-4k": (3_821_079_552, {"model_type": "phi3", "hidden_size": 3072, "num_hidden_layers": 32,
         "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 8192, "vocab_size": 32064}),
 }  # fmt: skip
+# Whose memory is not counted beside the estimate (counted_config).
+OTHERS: dict[str, tuple[int, dict[str, Any]]] = {
+    "gemma-3-1b": (999_885_952, {"model_type": "gemma3_text", "hidden_size": 1152, "num_hidden_layers": 26,
+        "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 256, "intermediate_size": 6912,
+        "vocab_size": 262144}),
+    "granite-3.1-8b": (8_170_848_256, {"model_type": "granite", "hidden_size": 4096, "num_hidden_layers": 40,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 12800, "vocab_size": 49155,
+        "tie_word_embeddings": True}),
+    "SmolLM3-3B": (3_075_098_624, {"model_type": "smollm3", "hidden_size": 2048, "num_hidden_layers": 36,
+        "num_attention_heads": 16, "num_key_value_heads": 4, "intermediate_size": 11008, "vocab_size": 128256}),
+    "starcoder2-3b": (3_030_371_328, {"model_type": "starcoder2", "hidden_size": 3072, "num_hidden_layers": 30,
+        "num_attention_heads": 24, "num_key_value_heads": 2, "intermediate_size": 12288, "vocab_size": 49152}),
+}  # fmt: skip
 
 
 def written(folder: Path, fields: object) -> str:
@@ -58,9 +71,9 @@ def written(folder: Path, fields: object) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *OTHERS])
 def test_parameters_are_those_of_the_released_model(name: str, tmp_path: Path) -> None:
-    parameters, fields = MODELS[name]
+    parameters, fields = {**MODELS, **OTHERS}[name]
     written(tmp_path, fields)
     model = model_of_config(str(tmp_path))  # by its folder
     assert model.parameters == parameters
@@ -81,17 +94,38 @@ def test_the_language_model_of_one_that_sees_is_taken(tmp_path: Path) -> None:
     assert model_of_config(written(tmp_path, {"model_type": "llava", "text_config": fields})).parameters == parameters
 
 
+def test_what_a_file_leaves_out_is_as_its_class_has_it(tmp_path: Path) -> None:
+    """As transformers counts: null heads of keys and values are as many as heads, absent ones the class's."""
+    parameters, fields = MODELS["Mistral-7B-v0.1"]
+    absent = {name: value for name, value in fields.items() if name != "num_key_value_heads"}
+    assert model_of_config(written(tmp_path, absent)).parameters == parameters
+    null = model_of_config(written(tmp_path, {**fields, "num_key_value_heads": None}))
+    assert null.parameters == parameters + 32 * 2 * 4096 * (4096 - 1024)
+    parameters, fields = MODELS["gpt2"]
+    untied = model_of_config(written(tmp_path, {**fields, "tie_word_embeddings": False}))
+    assert untied.parameters == parameters + 50257 * 768
+    inner = {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34}
+    seeing = model_of_config(written(tmp_path, {"model_type": "gemma3", "text_config": inner}))  # gemma-3-4b-it
+    assert seeing.parameters == 3_880_263_168
+    assert seeing.name.endswith("its language model")
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"model_type": "mamba"}, "mamba"),
+        ({"model_type": "mamba"}, "'mamba'.*count any other as package.module:factory"),
         ({}, "None"),
         ([1], "not hold a JSON object"),
         ({"model_type": "llama", "hidden_size": 4096}, "missing"),
         ({**MODELS["Llama-2-7b"][1], "num_hidden_layers": "32"}, "no whole number"),
         ({**MODELS["Llama-2-7b"][1], "num_hidden_layers": -1}, "layers"),
-        ({**MODELS["Llama-2-7b"][1], "attention_bias": True}, "biases"),
+        ({**MODELS["Llama-2-7b"][1], "attention_bias": True}, "attention_bias"),
         ({**MODELS["Mixtral-8x7B-v0.1"][1], "num_experts_per_tok": 9}, "experts"),
+        ({**MODELS["Llama-2-7b"][1], "num_key_value_heads": 0}, "num_key_value_heads is 0"),
+        ({**MODELS["Llama-2-7b"][1], "head_dim": 10**40}, "more than a transformer has"),
+        ({**MODELS["Llama-2-7b"][1], "tie_word_embeddings": "false"}, "neither true nor false"),
+        ({**MODELS["Qwen3-8B"][1], "attention_bias": True}, "attention_bias is true"),
+        ({**MODELS["pythia-6.9b"][1], "attention_bias": False}, "attention_bias is false"),
     ],
 )
 def test_what_is_no_known_configuration_is_refused(fields: object, said: str, tmp_path: Path) -> None:

@@ -124,15 +124,28 @@ def unknown_reason(device_name: str) -> str:
 
 
 def gpu_for(text: str) -> Gpu:
-    """A GPU as a person types it: a device name, a name of the table, or a short one such as ``h100`` (the SXM).
+    """A GPU as a person types it: a device name, a name of the table, or a short one: ``h100`` (the SXM), ``4090``.
 
     Raises UsageError for anything else, with the names there are.
     """
     short = re.sub(r"[\s_]+", "-", text.strip().lower())
     found = find_gpu(text) or _BY_NAME.get(_key(text)) or _BY_NAME.get(_key(SHORT_NAMES.get(short, "")))
     if found is None:
+        found = _joined(text)
+    if found is None:
         raise unknown_name("GPU in the hardware table named", text, (*(gpu.name for gpu in GPUS), *SHORT_NAMES))
     return found
+
+
+def _joined(text: str) -> Gpu | None:
+    """``RTX4090``, ``rtx-4090`` and ``4090``: the one name that is the same but for spaces, dashes and RTX."""
+
+    def letters(name: str) -> str:
+        return re.sub(r"[^a-z0-9]", "", _key(name).removeprefix("geforce")).removeprefix("rtx")
+
+    wanted = letters(text)
+    alike = [gpu for gpu in GPUS if wanted and letters(gpu.name) == wanted]
+    return alike[0] if len(alike) == 1 else None
 
 
 def _key(name: str) -> str:

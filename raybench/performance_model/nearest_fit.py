@@ -65,6 +65,9 @@ def _attempts() -> Iterator[tuple[Change, ...]]:
     yield (_packed_adapters,)
     yield (_checkpointed, _packed_adapters, _smaller)
     yield (_sharded, _checkpointed, _packed_adapters, _smaller)
+    yield (_fused, _sharded, _checkpointed, _packed_adapters, _smaller)
+    yield (_fused, _checkpointed, _packed_adapters, _smaller, _sharded, _more_nodes)
+    yield (_fused, _checkpointed, _packed_adapters, _smaller, _shared)
 
 
 def _applied(run: Fitting, changes: tuple[Change, ...], memory_bytes: float) -> NearestFit | None:
@@ -92,7 +95,7 @@ def _checkpointed(run: Fitting, _: float) -> tuple[str, Fitting] | None:
 
 
 def _fused(run: Fitting, _: float) -> tuple[str, Fitting] | None:
-    if run.setup.loss != "plain":
+    if run.setup.loss not in ("plain", "transformers"):
         return None
     setup = replace(run.setup, kernels="fused", loss="fused")
     return "--kernels fused --loss fused", replace(run, setup=setup)
@@ -120,17 +123,26 @@ def _eight_bit(run: Fitting, _: float) -> tuple[str, Fitting] | None:
 
 
 def _more_nodes(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
-    """The fewest whole nodes, in doublings, on which the shards fit."""
-    if run.setup.strategy not in ("fsdp", "zero3") or run.layout.world_size % run.layout.ranks_per_node:
+    """The fewest GPUs, in doublings, on which the shards fit: whole nodes, and a part of the first."""
+    ranks, per_node = run.layout.world_size, run.layout.ranks_per_node
+    if run.setup.strategy not in ("fsdp", "zero3") or (ranks > per_node and ranks % per_node):
         return None
     times = 2
     while times <= _MOST_TIMES_NODES:
-        layout = replace(run.layout, world_size=run.layout.world_size * times)
+        layout = replace(run.layout, world_size=ranks * times)
         more = replace(run, layout=layout)
         if more.memory.peak <= memory_bytes:
             return f"--world-size {layout.world_size}", more
         times *= 2
     return None
+
+
+def _shared(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
+    """Of a single GPU: several that share the model."""
+    if run.layout.world_size > 1:
+        return None
+    found = _more_nodes(replace(run, setup=replace(run.setup, strategy="fsdp")), memory_bytes)
+    return found and (f"--strategy fsdp {found[0]}", found[1])
 
 
 def _adapters(run: Fitting, _: float) -> tuple[str, Fitting] | None:

@@ -1,6 +1,8 @@
 """``raybench plan``: the best way first, goals judged, what cannot be refused."""
 
 import json
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import preset_named
+from tests.cli.test_plan_published import QWEN
 
 P5 = ("--nodes", "4", "--node-type", "p5.48xlarge")
 
@@ -89,11 +92,76 @@ def test_goals_are_judged_by_both_bounds(goal: tuple[str, ...], verdict: str, co
     assert best["cost"][1] == pytest.approx(best["hours"][1] * 4 * 55.04)
 
 
-def test_where_nothing_fits_the_nearest_that_does_is_named_and_nothing_is_started() -> None:
-    result = CliRunner().invoke(command, ["llama-405b", *P5])
+@pytest.mark.parametrize(
+    ("arguments", "choices"),
+    [
+        (("llama-405b", *P5), 2),  # more nodes, or adapters
+        (("llama-8b", "--gpu", "H100", "--gpus-per-node", "1"), 2),
+        (("llama-70b", "--gpu", "RTX4090", "--gpus-per-node", "1", "--method", "qlora"), 1),
+    ],
+)
+def test_where_nothing_fits_the_nearest_that_does_is_named_and_fits_when_asked(
+    arguments: tuple[str, ...], choices: int
+) -> None:
+    said = planned(*arguments, code=1)["reason"].removeprefix("nothing fits: nearest that does: ").split("; or ")
+    assert len(said) == choices
+    for nearest in said:
+        words, _, size = nearest.partition(" (")
+        again = planned(*arguments, *words.split())["ways"][0]
+        assert again["fits"]
+        assert size.endswith(f": {again['peak'] / 2**30:.0f} GiB)")
+
+
+def test_what_does_not_fit_is_not_started() -> None:
+    result = CliRunner().invoke(command, ["small", "--gpu", "H100", "--gpus-per-node", "1", "--memory", "600M"])
     assert result.exit_code == 1
-    assert "nothing fits: nearest that does, 32 nodes" in " ".join(result.stdout.replace("#", " ").split())
+    assert "nothing fits: nor does what else was tried" in " ".join(result.stdout.replace("#", " ").split())
     assert "Start the best" not in result.stdout
+
+
+def test_without_the_memory_of_the_gpu_nothing_is_said_to_fit() -> None:
+    result = CliRunner().invoke(command, ["llama-8b"])
+    assert result.exit_code == 3
+    assert "tried too: " in result.stdout
+    assert "fits too" not in result.stdout
+
+
+def test_the_commands_that_start_the_best_are_whole(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(QWEN))
+    plan = planned(str(tmp_path), *P5)
+    best = plan["ways"][0]
+    assert (best["strategy"], best["activation_checkpointing"]) == ("fsdp", True)
+    options = parsed(best["command"])
+    assert options["model"] == str(tmp_path)
+    assert (options["batch_size"], options["accumulate"]) == (best["batch_size"], best["accumulation"])
+    assert options["checkpoint_activations"]
+    start, trainer = plan["launch"]
+    assert start.startswith("accelerate launch --num_machines 4 --num_processes 32 ")
+    assert "--fsdp_activation_checkpointing true" in start
+    assert "checkpointing" not in trainer  # transformers' Trainer ends where both are told to compute again
+    zero = planned("llama-8b", "--gpu", "H100")["launch"][-1]
+    assert {"train_micro_batch_size_per_gpu", "gradient_accumulation_steps"} <= {*json.loads(zero.partition(": ")[2])}
+
+
+def test_a_command_trains_what_was_planned_or_there_is_none(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(QWEN | {"_name_or_path": "gpt2"}))
+    assert "--model gpt2" not in planned(str(tmp_path), *P5)["ways"][0]["command"]
+    adapted = ("--method", "qlora", "--lora-rank", "64", "--gpus-per-node", "2", "--gpu", "H100")
+    plan = planned("llama-70b", *adapted)
+    assert [way["command"] for way in plan["ways"] if way["strategy"] != "ddp"] == [""] * (len(plan["ways"]) - 2)
+    command_words = next(way["command"] for way in plan["ways"] if way["strategy"] == "ddp")
+    assert parsed(command_words)["lora_rank"] == 64
+    assert "--lora_r 64" in plan["launch"][-1]
+    assert "--load_in_4bit True" in plan["launch"][-1]
+
+
+def parsed(line: str) -> dict[str, Any]:
+    """Options of a ``raybench train`` line."""
+    from raybench.cli.train import command as train
+
+    raybench, name, *words = shlex.split(line)
+    assert (raybench, name) == ("raybench", "train")
+    return train.make_context("train", words).params
 
 
 def test_the_first_screen_has_verdict_table_and_command() -> None:
@@ -123,6 +191,7 @@ def test_samples_and_epochs_are_tokens() -> None:
         (("llama-8b", *P5, "--tokens", "1B", "--samples", "5"), "say the same"),
         (("llama-8b", *P5, "--samples-per-step", "33"), "multiple of the 32 ranks"),
         (("llama-8b", "--nodes", "0", "--gpu", "H100"), "--nodes is 0"),
+        (("llama-8b", *P5, "--tokens", "1B", "--epochs", "3"), "--epochs needs"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(arguments: tuple[str, ...], said: str) -> None:

@@ -210,7 +210,17 @@ def test_the_table_is_plausible_in_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "name"), [("h100", "H100 SXM"), ("A100 PCIe", "A100 PCIe 80GB"), ("nvidia l40s", "L40S"), ("B200", "B200")]
+    ("text", "name"),
+    [
+        ("h100", "H100 SXM"),
+        ("A100 PCIe", "A100 PCIe 80GB"),
+        ("nvidia l40s", "L40S"),
+        ("B200", "B200"),
+        ("4090", "RTX 4090"),
+        ("RTX4090", "RTX 4090"),
+        ("a6000", "RTX A6000"),
+        ("6000-ada", "RTX 6000 Ada"),
+    ],
 )
 def test_short_names_are_for_people(text: str, name: str) -> None:
     assert gpu_for(text).name == name
@@ -221,3 +231,5 @@ def test_an_unknown_gpu_on_the_command_line_lists_the_table() -> None:
         UsageError, match=r"no GPU in the hardware table named 'H1000'; did you mean 'h100'.* There are: V100"
     ):
         gpu_for("H1000")
+    with pytest.raises(UsageError, match="no GPU in the hardware table named 'rtx'"):
+        gpu_for("rtx")  # of several

@@ -52,6 +52,14 @@ def test_samples_of_a_step_stay_as_many() -> None:
     assert found.run.setup.batch_size * found.run.accumulation == 96 * 3
 
 
+def test_a_model_too_large_for_one_gpu_is_shared_by_several() -> None:
+    setup = replace(SETUP, lora_rank=16, quantized=True, parameter_bytes=2, loss="transformers", batch_size=1)
+    found = nearest_fit(Fitting(model=preset_named("llama-70b"), setup=setup, layout=ALONE), 24 * GIB)
+    assert found is not None
+    assert found.options[-1] == f"--strategy fsdp --world-size {found.run.layout.world_size}"
+    assert found.run.memory.peak <= 24 * GIB
+
+
 def test_what_nothing_makes_fit_has_no_answer() -> None:
     assert nearest_fit(Fitting(model=preset_named("llama-405b"), setup=SETUP, layout=ALONE), 16 * GIB) is None
 

@@ -12,7 +12,8 @@ _HEADINGS = ("way", "samples", "GiB", "tokens/s", "hours", "why not")
 def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
     """The report, its verdict on the best way."""
     machine = f"{count_of(plan.world_size, 'rank')} on {count_of(plan.nodes, 'node')}"
-    gpu = f", {plan.gpu}" if plan.gpu else ""
+    has = "" if plan.device_bytes is None else f" of {plan.device_bytes / 2**30:.1f} GiB"
+    gpu = f", {plan.gpu or 'a GPU'}{has}" if plan.gpu or has else ""
     name = f"raybench plan, nothing was measured: {plan.model} ({plan.method}), {machine}{gpu}"
     fitting = [way for way in plan.ways if way.fits is not False] or list(plan.ways)
     others = [way for way in plan.ways if way not in fitting]
@@ -22,7 +23,7 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
     starts = [line for line in (best.command, *plan.launch) if line] if runs else []
     blocks: list[Block] = [
         Table(grid=Grid(headings=_HEADINGS, rows=tuple(map(_row, fitting[:_MOST_ROWS]))), text_columns=1),
-        *notes_of([f"fits too: {'; '.join(_slower(way) for way in slower)}"] if slower else [], tone="info"),
+        *notes_of(_beside(fitting, slower, has_memory=plan.device_bytes is not None), tone="info"),
         *notes_of([f"does not fit: {', '.join(map(_size, others))}"] if others else [], tone="info"),
         *notes_of([f"the best waits for: {best.limit}"] if best.limit and runs else [], tone="info"),
         *([Heading(text="Start the best")] if starts else []),
@@ -40,7 +41,16 @@ def _size(way: TrainingWay) -> str:
 
 
 def _slower(way: TrainingWay) -> str:
-    return f"{way.name} ({way.why_not})"
+    return f"{way.name} ({way.why_not})" if way.why_not else way.name
+
+
+def _beside(fitting: list[TrainingWay], slower: list[TrainingWay], *, has_memory: bool) -> list[str]:
+    """What the table has no room for."""
+    known = has_memory and any(way.fits for way in fitting)
+    faster = any(way.why_not.endswith("x speed") for way in fitting)
+    notes = ["x speed: faster, with other software than PyTorch's own, by too little to change"] if faster else []
+    lead = "fits too" if known else "tried too"
+    return [*notes, *([f"{lead}: {'; '.join(map(_slower, slower))}"] if slower else [])]
 
 
 def _row(way: TrainingWay) -> tuple[Cell, ...]:

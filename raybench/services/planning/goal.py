@@ -1,6 +1,6 @@
 """How long a training is to be, and whether the best way does it by the deadline and within the budget."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,11 +28,13 @@ class Goal:
         return self.tokens / tokens_per_second[1] / 3600, self.tokens / tokens_per_second[0] / 3600
 
 
-def judged(ways: Sequence["TrainingWay"], request: "EstimateRequest", goal: Goal) -> Conclusion:
-    """The verdict on the best way, with its figures."""
+def judged(
+    ways: Sequence["TrainingWay"], request: "EstimateRequest", goal: Goal, nearest: Callable[[], str]
+) -> Conclusion:
+    """The verdict on the best way, with its figures; where none fits, ``nearest`` says what does."""
     best = ways[0]
     if best.fits is False:
-        return Conclusion(verdict="critical", reason=f"nothing fits: {_nearest(request)}")
+        return Conclusion(verdict="critical", reason=f"nothing fits: {nearest()}")
     if request.memory_bytes is None:
         return Conclusion(verdict="unknown", reason="the memory of the GPU is not known; give --gpu or --memory")
     verdicts = [
@@ -63,7 +65,8 @@ def _within(pair: Range | None, most: float | None) -> str:
 
 def _figures(best: "TrainingWay", request: "EstimateRequest") -> str:
     per = "rank" if best.tensor_parallel * best.context_parallel * best.pipeline_parallel == 1 else "replica"
-    size = f"{best.peak / 2**30:.0f} GiB"
+    has = "" if request.memory_bytes is None else f" of {request.memory_bytes / 2**30:.0f}"
+    size = f"{best.peak / 2**30:.0f}{has} GiB"
     text = [f"{best.name}, {best.accumulation} x {best.batch_size} samples a {per}: {size}"]
     if best.tokens_per_second:
         low, high = best.tokens_per_second
@@ -81,15 +84,3 @@ def _span(hours: Range) -> str:
     return (
         f"{hours[0]:.0f} to {hours[1]:.0f} h" if hours[1] < 96 else f"{hours[0] / 24:.0f} to {hours[1] / 24:.0f} days"
     )
-
-
-def _nearest(request: "EstimateRequest") -> str:
-    from raybench.performance_model.nearest_fit import Fitting, nearest_fit
-
-    run = Fitting(model=request.model, setup=request.setup, layout=request.layout)
-    found = nearest_fit(run, float(request.memory_bytes or 0))
-    if found is None:
-        return "nor does what else was tried; take a smaller model, a shorter sequence or a larger GPU"
-    options = " ".join(found.options)
-    ranks = f", {found.run.layout.nodes} nodes" if found.run.layout != request.layout else ""
-    return f"nearest that does{ranks}: {options} ({found.run.memory.peak / 2**30:.0f} GiB)"

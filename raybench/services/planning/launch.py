@@ -1,7 +1,11 @@
 """How the best way is started: by raybench, and by what people train with themselves."""
 
+import json
 import shlex
 from typing import TYPE_CHECKING
+
+from raybench.errors import UsageError
+from raybench.performance_model.model_config import is_config
 
 if TYPE_CHECKING:
     from raybench.performance_model.estimate import EstimateRequest
@@ -9,26 +13,52 @@ if TYPE_CHECKING:
 
 _SHARDING = {"fsdp": "full", "fsdp-grad-op": "grad-op", "fsdp-hybrid": "hybrid"}
 _ACCELERATE = {"fsdp": "FULL_SHARD", "fsdp-grad-op": "SHARD_GRAD_OP", "fsdp-hybrid": "HYBRID_SHARD"}
+_PRECISIONS = {"bf16": "--bf16 True", "fp16": "--fp16 True", "tf32": "--tf32 True"}  # of transformers
+_OPTIMIZERS = {"adamw-8bit": "adamw_bnb_8bit", "sgd": "sgd", "momentum": "sgd --optim_args momentum=0.9"}
+_TRAINED = ("adamw", "adam", "sgd")  # optimizers of raybench train
+_USUAL_RANK = 16  # of LoRA there
 
 
-def command_of(way: "Way", request: "EstimateRequest") -> str:
-    """``raybench train`` of the way, to measure what was estimated; empty for what it does not know or cannot do."""
-    from raybench.performance_model.transformer import PRESETS
+def command_of(way: "Way", request: "EstimateRequest", model: str, *, gpus_per_node: int | None = None) -> str:
+    """``raybench train`` of the way, to measure what was estimated; empty for what it does not know or cannot do.
 
+    ``model``: as it was asked for. ``gpus_per_node``: where not all of a node's.
+    """
     own, setup = way.estimate.request.layout, way.estimate.request.setup
-    if request.model.name not in PRESETS or own.is_cut or setup.is_zero:
+    adapted = bool(setup.quantized or setup.lora_rank)
+    if own.is_cut or setup.is_zero or (adapted and setup.strategy != "ddp"):
+        return ""
+    if setup.optimizer not in _TRAINED or request.dtype == "tf32" or not _is_trained(model):
         return ""
     method = "qlora" if setup.quantized else "lora" if setup.lora_rank else setup.strategy.partition("-")[0]
-    words = ["raybench", "train", "--nodes", str(request.layout.nodes), "--strategy", method]
-    if setup.strategy in _SHARDING and method == "fsdp":
+    words = ["raybench", "train", "--nodes", str(request.layout.nodes)]
+    words += ["--gpus-per-node", str(gpus_per_node)] if gpus_per_node else []
+    words += ["--strategy", method]
+    if setup.strategy in _SHARDING:
         words += ["--sharding", _SHARDING[setup.strategy]]
-    words += ["--model", request.model.name, "--batch-size", str(setup.batch_size)]
+    words += ["--model", model if is_config(model) else request.model.name, "--batch-size", str(setup.batch_size)]
     words += ["--sequence-length", str(setup.sequence_length), "--dtype", request.dtype]
     if way.estimate.request.accumulation > 1:
         words += ["--gradient-accumulation-steps", str(way.estimate.request.accumulation)]
-    if setup.checkpointing:
-        words.append("--activation-checkpointing")
+    words += ["--optimizer", setup.optimizer] if setup.optimizer != _TRAINED[0] else []
+    words += ["--lora-rank", str(setup.lora_rank)] if adapted and setup.lora_rank != _USUAL_RANK else []
+    words += ["--activation-checkpointing"] if setup.checkpointing else []
+    words += ["--compile"] if setup.compiled else []
     return shlex.join(words)
+
+
+def _is_trained(model: str) -> bool:
+    """Whether raybench train builds the model: a preset, or a config.json in the sizes of one."""
+    from raybench.benchmarks.training.models.config_shape import with_config
+    from raybench.services.planning.counted_model import is_import_path
+
+    if is_import_path(model):
+        return False
+    try:
+        with_config({"model": model})
+    except UsageError:
+        return False
+    return True
 
 
 def launch_lines(way: "Way") -> tuple[str, ...]:
@@ -45,30 +75,55 @@ def launch_lines(way: "Way") -> tuple[str, ...]:
         return torchrun, f"torchtitan: {_torchtitan(way)}"
     if layout.is_cut:
         return torchrun, f"Megatron-LM: {_megatron(way)}"
-    return torchrun, f"transformers: {_trainer(way)}", *_sharding_lines(way)
+    start = _accelerate(way) if setup.strategy in _ACCELERATE else torchrun
+    return start, f"transformers: {_trainer(way)}", *_adapter_lines(way), *_zero_lines(way)
 
 
 def _trainer(way: "Way") -> str:
+    """Arguments of its Trainer. With FSDP, activations are computed again by FSDP: it refuses both."""
     one = way.estimate.request
     words = [f"--per_device_train_batch_size {one.setup.batch_size}"]
     words.append(f"--gradient_accumulation_steps {one.accumulation}")
-    words += ["--bf16 True"] if one.dtype == "bf16" else []
-    words += ["--gradient_checkpointing True"] if one.setup.checkpointing else []
+    words += [_PRECISIONS[one.dtype]] if one.dtype in _PRECISIONS else []
+    words += [f"--optim {_OPTIMIZERS[one.setup.optimizer]}"] if one.setup.optimizer in _OPTIMIZERS else []
+    words += ["--torch_compile True"] if one.setup.compiled else []
+    words += (
+        ["--gradient_checkpointing True"] if one.setup.checkpointing and one.setup.strategy not in _ACCELERATE else []
+    )
     return " ".join(words)
 
 
-def _sharding_lines(way: "Way") -> tuple[str, ...]:
+def _accelerate(way: "Way") -> str:
+    """The command on every node; the Trainer takes FSDP from it as well."""
+    layout, setup = way.estimate.request.layout, way.estimate.request.setup
+    words = [f"accelerate launch --num_machines {layout.nodes} --num_processes {layout.world_size}"]
+    if layout.nodes > 1:
+        words.append("--machine_rank $NODE_RANK --main_process_ip NODE0 --main_process_port 29500")
+    words.append(f"--use_fsdp --fsdp_sharding_strategy {_ACCELERATE[setup.strategy]}")
+    words.append("--fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP")
+    words += ["--fsdp_activation_checkpointing true"] if setup.checkpointing else []
+    return " ".join([*words, "train.py"])
+
+
+def _adapter_lines(way: "Way") -> tuple[str, ...]:
     setup = way.estimate.request.setup
-    if setup.is_zero:
-        return (f'deepspeed: {{"zero_optimization": {{"stage": {setup.strategy[-1]}}}, "bf16": {{"enabled": true}}}}',)
-    if setup.strategy not in _ACCELERATE:
+    if not setup.lora_rank:
         return ()
-    anew = str(setup.checkpointing).lower()
-    line = (
-        f"accelerate: fsdp_sharding_strategy: {_ACCELERATE[setup.strategy]}, "
-        f"fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP, fsdp_activation_checkpointing: {anew}"
-    )
-    return (line,)
+    packed = " --load_in_4bit True --bnb_4bit_quant_type nf4" if setup.quantized else ""
+    return (f"trl: --use_peft True --lora_r {setup.lora_rank} --lora_target_modules all-linear{packed}",)
+
+
+def _zero_lines(way: "Way") -> tuple[str, ...]:
+    one = way.estimate.request
+    if not one.setup.is_zero:
+        return ()
+    told = {
+        "zero_optimization": {"stage": int(one.setup.strategy[-1])},
+        **({one.dtype: {"enabled": True}} if one.dtype in ("bf16", "fp16") else {}),
+        "train_micro_batch_size_per_gpu": one.setup.batch_size,
+        "gradient_accumulation_steps": one.accumulation,
+    }
+    return (f"deepspeed: {json.dumps(told)}",)
 
 
 def _megatron(way: "Way") -> str:

@@ -8,6 +8,7 @@ from raybench.errors import UsageError
 from raybench.services.estimate import EstimateOptions, estimate_request
 from raybench.services.planning.goal import Goal, judged
 from raybench.services.planning.launch import command_of, launch_lines
+from raybench.services.planning.nearest import nearest_plan
 
 if TYPE_CHECKING:
     from raybench.documents.training_plan import TrainingPlan, TrainingWay
@@ -42,12 +43,12 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     from raybench.documents.training_plan import TrainingPlan
     from raybench.performance_model.training_plan import ways_to_train
 
-    request = estimate_request(_machine(options))
-    per_step, assumed = _samples_per_step(options, request)
+    request = estimate_request(machine_options(options))
+    per_step, assumed = step_samples(options, request)
     ways = ways_to_train(request, per_step // request.layout.world_size)
     goal = _goal(options, request)
-    told = tuple(_way(way, ways[0], request, goal) for way in ways)
-    conclusion = judged(told, request, goal)
+    told = tuple(told_way(way, ways[0], request, goal, options.machine) for way in ways)
+    conclusion = judged(told, request, goal, lambda: nearest_plan(options))
     return TrainingPlan(
         model=request.model.name,
         parameters=request.model.parameters,
@@ -69,7 +70,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     )
 
 
-def _machine(options: PlanOptions) -> EstimateOptions:
+def machine_options(options: PlanOptions) -> EstimateOptions:
     """The estimate's options for all GPUs of the nodes."""
     from raybench.services.estimate_machine import machine_of
 
@@ -90,7 +91,7 @@ def _machine(options: PlanOptions) -> EstimateOptions:
     )
 
 
-def _samples_per_step(options: PlanOptions, request: "EstimateRequest") -> tuple[int, tuple[str, ...]]:
+def step_samples(options: PlanOptions, request: "EstimateRequest") -> tuple[int, tuple[str, ...]]:
     """Samples of a step over all ranks, a multiple of them, and what was assumed."""
     ranks = request.layout.world_size
     if options.samples_per_step is not None:
@@ -107,6 +108,8 @@ def _samples_per_step(options: PlanOptions, request: "EstimateRequest") -> tuple
 
 def _goal(options: PlanOptions, request: "EstimateRequest") -> Goal:
     tokens = options.tokens
+    if options.epochs != 1 and options.samples is None:
+        raise UsageError("--epochs needs the samples of an epoch: give --samples")
     if options.samples is not None:
         if tokens is not None:
             raise UsageError("--tokens and --samples say the same; give one of them")
@@ -120,7 +123,8 @@ def _goal(options: PlanOptions, request: "EstimateRequest") -> Goal:
     return Goal(tokens=tokens, deadline_seconds=options.deadline_seconds, budget=options.budget)
 
 
-def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal) -> "TrainingWay":
+def told_way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal, asked: EstimateOptions) -> "TrainingWay":
+    """The way with its figures, beside the best."""
     from raybench.documents.training_plan import TrainingWay
 
     one = way.estimate
@@ -140,7 +144,7 @@ def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal) -> "Tr
         cost=(hours[0] * price, hours[1] * price) if hours and price is not None else None,
         limit=way.limit,
         why_not="" if way is best else _why_not(way, best),
-        command=command_of(way, request),
+        command=command_of(way, request, asked.model, gpus_per_node=asked.gpus_per_node),
         tensor_parallel=one.request.layout.tensor,
         context_parallel=one.request.layout.context,
         pipeline_parallel=one.request.layout.pipeline,

@@ -1,0 +1,80 @@
+"""What is nearest to a plan of which nothing fits: plans that ask otherwise, the mildest first, until one has a way."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from raybench.errors import RaybenchError
+from raybench.services.estimate import estimate_request
+
+if TYPE_CHECKING:
+    from raybench.services.planning.plan import PlanOptions
+
+_MOST_TIMES_NODES = 64
+Changes = dict[str, str | int]  # options of raybench plan
+_FUSED: Changes = {"kernels": "fused", "loss": "fused"}
+
+
+def nearest_plan(options: "PlanOptions") -> str:
+    """Options that make something fit on the same nodes; else those that do on more of them, and with adapters."""
+    found = _first(options, _mild(options))
+    if not found:
+        found = "; or ".join(filter(None, (_first(options, _nodes(options)), _first(options, _adapters(options)))))
+    if not found:
+        found = _first(options, _adapters_on_more(options))
+    if not found:
+        return "nor does what else was tried; take a smaller model, a shorter sequence or a larger GPU"
+    return f"nearest that does: {found}"
+
+
+def _first(options: "PlanOptions", attempts: Iterable[Changes]) -> str:
+    """The first of these with a way that fits, and the way; empty where none has one."""
+    from raybench.performance_model.training_plan import ways_to_train
+    from raybench.services.planning.goal import Goal
+    from raybench.services.planning.plan import machine_options, step_samples, told_way
+
+    for changes in attempts:
+        asked = changed(options, changes)
+        try:
+            request = estimate_request(machine_options(asked))
+            samples, _ = step_samples(asked, request)
+        except RaybenchError:  # samples of a step that more ranks do not divide, more ranks than there can be
+            continue
+        best = ways_to_train(request, samples // request.layout.world_size)[0]
+        if best.fits:
+            words = " ".join(f"--{name} {value}" for name, value in changes.items())
+            name = told_way(best, best, request, Goal(), asked.machine).name
+            return f"{words} ({name}: {best.estimate.memory.peak / 2**30:.0f} GiB)"
+    return ""
+
+
+def changed(options: "PlanOptions", changes: Changes) -> "PlanOptions":
+    """The plan with these options."""
+    own = {name: value for name, value in changes.items() if name in ("nodes", "method")}
+    rest = {name: value for name, value in changes.items() if name not in own}
+    return replace(options, **own, machine=replace(options.machine, **rest))  # type: ignore[arg-type]  # as named
+
+
+def _fused(options: "PlanOptions") -> Changes:
+    return {} if options.machine.kernels or options.machine.loss else _FUSED
+
+
+def _mild(options: "PlanOptions") -> list[Changes]:
+    """What costs no node, and next to nothing of the result."""
+    fused = _fused(options)
+    small: Changes = {"optimizer": "adamw-8bit"} if options.machine.optimizer in ("adam", "adamw") else {}
+    return [changes for changes in (fused, small, fused | small) if changes]
+
+
+def _nodes(options: "PlanOptions") -> list[Changes]:
+    more: list[Changes] = [{"nodes": options.nodes * 2**power} for power in range(1, _MOST_TIMES_NODES.bit_length())]
+    return [*more, *(_fused(options) | changes for changes in more)]
+
+
+def _adapters(options: "PlanOptions") -> list[Changes]:
+    methods = ("lora", "qlora")[("full", "lora", "qlora").index(options.method) :]
+    return [fused | {"method": method} for fused in ({}, _fused(options)) for method in methods]
+
+
+def _adapters_on_more(options: "PlanOptions") -> list[Changes]:
+    return [{"method": "qlora"} | changes for changes in _nodes(options)] if options.method != "qlora" else []

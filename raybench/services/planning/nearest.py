@@ -77,4 +77,5 @@ def _adapters(options: "PlanOptions") -> list[Changes]:
 
 
 def _adapters_on_more(options: "PlanOptions") -> list[Changes]:
-    return [{"method": "qlora"} | changes for changes in _nodes(options)] if options.method != "qlora" else []
+    packed: Changes = {"method": "qlora"}
+    return [packed | changes for changes in _nodes(options)] if options.method != "qlora" else []

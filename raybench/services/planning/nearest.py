@@ -16,7 +16,7 @@ _FUSED: Changes = {"kernels": "fused", "loss": "fused"}
 
 
 def nearest_plan(options: "PlanOptions") -> str:
-    """Options that make something fit on the same nodes; else those that do on more of them, and with adapters."""
+    """Options that make something fit on the same nodes; else those that do on more of them, and with LoRA."""
     found = _first(options, _mild(options))
     if not found:
         found = "; or ".join(filter(None, (_first(options, _nodes(options)), _first(options, _adapters(options)))))

@@ -1,51 +1,35 @@
 """What is nearest to a plan of which nothing fits: plans that ask otherwise, the mildest first, until one has a way."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
-
-from raybench.errors import RaybenchError
-from raybench.services.estimate import estimate_request
 
 if TYPE_CHECKING:
     from raybench.services.planning.plan import PlanOptions
 
 _MOST_TIMES_NODES = 64
 Changes = dict[str, str | int]  # options of raybench plan
+Best = Callable[["PlanOptions"], str | None]  # a plan's best way in words; None: it has none that fits
 _FUSED: Changes = {"kernels": "fused", "loss": "fused"}
 
 
-def nearest_plan(options: "PlanOptions") -> str:
+def nearest_plan(options: "PlanOptions", best_of: Best) -> str:
     """Options that make something fit on the same nodes; else those that do on more of them, and with LoRA."""
-    found = _first(options, _mild(options))
+
+    def first(attempts: Iterable[Changes]) -> str:
+        for changes in attempts:
+            way = best_of(changed(options, changes))
+            if way is not None:
+                return " ".join(f"--{name} {value}" for name, value in changes.items()) + f" ({way})"
+        return ""
+
+    found = first(_mild(options))
     if not found:
-        found = "; or ".join(filter(None, (_first(options, _nodes(options)), _first(options, _adapters(options)))))
-    if not found:
-        found = _first(options, _adapters_on_more(options))
+        found = "; or ".join(filter(None, (first(_nodes(options)), first(_adapters(options)))))
+    found = found or first(_adapters_on_more(options))
     if not found:
         return "nor does what else was tried; take a smaller model, a shorter sequence or a larger GPU"
     return f"nearest that does: {found}"
-
-
-def _first(options: "PlanOptions", attempts: Iterable[Changes]) -> str:
-    """The first of these with a way that fits, and the way; empty where none has one."""
-    from raybench.performance_model.training_plan import ways_to_train
-    from raybench.services.planning.goal import Goal
-    from raybench.services.planning.plan import machine_options, step_samples, told_way
-
-    for changes in attempts:
-        asked = changed(options, changes)
-        try:
-            request = estimate_request(machine_options(asked))
-            samples, _ = step_samples(asked, request)
-        except RaybenchError:  # samples of a step that more ranks do not divide, more ranks than there can be
-            continue
-        best = ways_to_train(request, samples // request.layout.world_size)[0]
-        if best.fits:
-            words = " ".join(f"--{name} {value}" for name, value in changes.items())
-            name = told_way(best, best, request, Goal(), asked.machine).name
-            return f"{words} ({name}: {best.estimate.memory.peak / 2**30:.0f} GiB)"
-    return ""
 
 
 def changed(options: "PlanOptions", changes: Changes) -> "PlanOptions":

@@ -43,12 +43,12 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     from raybench.documents.training_plan import TrainingPlan
     from raybench.performance_model.training_plan import ways_to_train
 
-    request = estimate_request(machine_options(options))
-    per_step, assumed = step_samples(options, request)
+    request = estimate_request(_machine(options))
+    per_step, assumed = _samples_per_step(options, request)
     ways = ways_to_train(request, per_step // request.layout.world_size)
     goal = _goal(options, request)
-    told = tuple(told_way(way, ways[0], request, goal, options.machine) for way in ways)
-    conclusion = judged(told, request, goal, lambda: nearest_plan(options))
+    told = tuple(_way(way, ways[0], request, goal, options.machine) for way in ways)
+    conclusion = judged(told, request, goal, lambda: nearest_plan(options, _best_of))
     return TrainingPlan(
         model=request.model.name,
         parameters=request.model.parameters,
@@ -70,7 +70,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     )
 
 
-def machine_options(options: PlanOptions) -> EstimateOptions:
+def _machine(options: PlanOptions) -> EstimateOptions:
     """The estimate's options for all GPUs of the nodes."""
     from raybench.services.estimate_machine import machine_of
 
@@ -91,7 +91,7 @@ def machine_options(options: PlanOptions) -> EstimateOptions:
     )
 
 
-def step_samples(options: PlanOptions, request: "EstimateRequest") -> tuple[int, tuple[str, ...]]:
+def _samples_per_step(options: PlanOptions, request: "EstimateRequest") -> tuple[int, tuple[str, ...]]:
     """Samples of a step over all ranks, a multiple of them, and what was assumed."""
     ranks = request.layout.world_size
     if options.samples_per_step is not None:
@@ -123,8 +123,21 @@ def _goal(options: PlanOptions, request: "EstimateRequest") -> Goal:
     return Goal(tokens=tokens, deadline_seconds=options.deadline_seconds, budget=options.budget)
 
 
-def told_way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal, asked: EstimateOptions) -> "TrainingWay":
-    """The way with its figures, beside the best."""
+def _best_of(options: PlanOptions) -> str | None:
+    """The best way and what it needs; None where none fits, or the plan cannot be (ranks do not divide samples)."""
+    from raybench.performance_model.training_plan import ways_to_train
+
+    try:
+        request = estimate_request(_machine(options))
+        per_step, _ = _samples_per_step(options, request)
+    except UsageError:
+        return None
+    best = ways_to_train(request, per_step // request.layout.world_size)[0]
+    name = _way(best, best, request, Goal(), options.machine).name
+    return f"{name}: {best.estimate.memory.peak / 2**30:.0f} GiB" if best.fits else None
+
+
+def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal, asked: EstimateOptions) -> "TrainingWay":
     from raybench.documents.training_plan import TrainingWay
 
     one = way.estimate

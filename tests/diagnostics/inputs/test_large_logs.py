@@ -486,7 +486,9 @@ def test_processes_tell_each_other_how_many_starts_they_passed_on(
 ) -> None:
     """Behind as many starts as are looked at none is passed on, and no answer depends on who was faster."""
     log = tmp_path / "many.log"
-    log.write_text("\n".join([*starts_of(1, 300), *lines_of(1)]) + "\n")
+    late = "node{0}:{1}:{2} [{0}] NCCL INFO comm 0x1{0} rank {0} nRanks 2 nNodes 9 localRanks 1 localRank 0 MNNVL 0"
+    nodes = [late.format(rank, 100 + rank, 150 + rank) for rank in (0, 1)]  # which are not looked at then either
+    log.write_text("\n".join([*lines_of(1), *starts_of(1, 300), *nodes, *lines_of(1)]) + "\n")
     monkeypatch.setattr(tally, "MAX_INIT_LINES", 40)
     for module in (tally, sifting):
         monkeypatch.setattr(module, "MAX_KNOWN_INIT_LINES", 100)
@@ -498,7 +500,11 @@ def test_processes_tell_each_other_how_many_starts_they_passed_on(
     for processes in (1, 2, 3):
         monkeypatch.setattr(engine, "processes_to_use", lambda processes=processes: processes)
         said.append(engine.diagnose_paths([log]).to_json())
-    assert said[0] == said[1] == said[2]
+    with monkeypatch.context() as slow:  # each is the first
+        slow.setattr(sifting._StartCounts, "before", lambda *_: 0)
+        said.append(engine.diagnose_paths([log]).to_json())
+    assert said[0] == said[1] == said[2] == said[3]
+    assert said[0]["nodes"] == 2
     pieces = sifting.pieces_of(sort_by_job([Input(name=str(log))]))
     one, other = (sifting.Sieve([engine.Gate()], pieces, 2) for _ in range(2))
     other._counts = one._counts

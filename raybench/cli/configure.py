@@ -35,7 +35,13 @@ Examples:
 @click.option("--yes", "-y", is_flag=True, help="Without -i: change this machine without asking.")
 @click.option("--forks", type=click.IntRange(1, 1000), help="Hosts at a time [default: 50].")
 @click.option(
-    "--timeout", "timeout_seconds", default=7200.0, show_default=True, help="End the run after so many seconds."
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(1, 86400),
+    default=7200.0,
+    show_default=True,
+    metavar="S",
+    help="End the run after so many seconds.",
 )
 @click.option(
     "--host-timeout",

@@ -56,7 +56,13 @@ Every expectation is a variable preflight_NAME of the inventory, for all hosts, 
 )
 @click.option("--forks", type=click.IntRange(1, 1000), help="Hosts at a time [default: 50].")
 @click.option(
-    "--timeout", "timeout_seconds", default=600.0, show_default=True, help="End the run after so many seconds."
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(1, 86400),
+    default=600.0,
+    show_default=True,
+    metavar="S",
+    help="End the run after so many seconds.",
 )
 @click.option(
     "--host-timeout",

@@ -111,7 +111,7 @@ def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> flo
 
 def norm_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """What autograd keeps of one normalisation."""
-    kept = 1 if setup.on_gpu or model.norm == "layer" else 2
+    kept = 1 if setup.on_gpu or model.norm == "layer" or _by_hand(model, setup) else 2
     whole = kept * model.hidden * _norm_width(model, setup) + _SUM_BYTES * (2 if model.norm == "layer" else 1)
     return whole / setup.sequence_shards
 

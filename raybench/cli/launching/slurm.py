@@ -78,7 +78,7 @@ on the nodes. Ctrl-C has the job end in order: what was measured is kept. Exit c
 @click.option(
     "--start-timeout",
     "start_seconds",
-    type=float,
+    type=click.FloatRange(1, 86400),
     default=120.0,
     show_default=True,
     metavar="S",

@@ -54,7 +54,13 @@ Ctrl-C ends it in order. Looks in a row are kept in the history: a watch that is
 @click.option("--keep", type=click.IntRange(1), default=10, show_default=True, help="Reports to keep, the newest.")
 @click.option("--forks", type=click.IntRange(1, 1000), help="Hosts at a time [default: 50].")
 @click.option(
-    "--timeout", "timeout_seconds", default=600.0, show_default=True, help="End a round after so many seconds."
+    "--timeout",
+    "timeout_seconds",
+    type=click.FloatRange(1, 86400),
+    default=600.0,
+    show_default=True,
+    metavar="S",
+    help="End a round after so many seconds.",
 )
 @click.option("--host-timeout", "host_timeout_seconds", type=click.FloatRange(1, 86400), metavar="S",
               help="End what a host does after so many seconds.  [default: 60]")  # fmt: skip

@@ -60,10 +60,12 @@ _OPTIONS: list[Any] = [
                  "adapters 64 samples]"),
     click.option("--tokens", callback=_count, metavar="N", help="Of the whole training: 2T, 15B, 300M."),
     click.option("--samples", callback=_count, metavar="N", help="Of an epoch, each of --sequence-length tokens."),
-    click.option("--epochs", type=float, default=1.0, show_default=True, help="Over --samples."),
+    click.option("--epochs", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True,
+                 help="Over --samples."),
     click.option("--deadline", "deadline_seconds", callback=_duration, metavar="TIME", help="48h, 30d; ends with 1 "
                  "where it is missed."),
-    click.option("--budget", type=float, help="In the price's currency; ends with 1 where it is missed."),
+    click.option("--budget", type=click.FloatRange(0, min_open=True), help="In the price's currency; ends with 1 where "
+                 "it is missed."),
     click.option("--price", type=float, help="Of a node for an hour.  [default: the node type's list price]"),
     click.option("--currency", default="USD", show_default=True, help="Of --price."),
     click.option("--dtype", type=click.Choice(["fp32", "tf32", "bf16", "fp16", "fp8"]), default="bf16",

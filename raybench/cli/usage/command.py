@@ -33,11 +33,12 @@ class TopicCommand(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse what is a float and no number: no range holds NaN out, since it compares with nothing."""
+        """Refuse what is no number where a range is given: none holds NaN out, since it compares with nothing."""
         rest = super().parse_args(ctx, args)
         for parameter in self.params:
             value = ctx.params.get(parameter.name or "")
-            if isinstance(value, float) and not math.isfinite(value):
+            ranged = isinstance(parameter.type, click.FloatRange)  # others are checked by what takes them
+            if ranged and isinstance(value, float) and not math.isfinite(value):
                 raise UsageError(f"{parameter.opts[0]} is {value}; it must be a finite number")
         return rest
 

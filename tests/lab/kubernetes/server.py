@@ -165,7 +165,7 @@ def _wait(server: ApiServer, started: Sequence["subprocess.Popen[bytes]"], folde
         except AssertionError as error:
             ended = [process for process in started if process.poll() is not None]
             said = "".join(path.read_text(errors="replace")[-1500:] for path in folder.glob("*.log"))
-            assert not ended, f"{ended[0].args[0]} ended: {said}"  # type: ignore[index]
+            assert not ended, f"{[str(process.args) for process in ended]} ended: {said}"
             assert time.monotonic() < deadline, f"the API server did not come up: {error}\n{said}"
             time.sleep(0.5)
         else:

@@ -34,15 +34,29 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     readers = len(kept & _OF_NORMS) if casts_anew else bool(kept & _OF_ATTENTION) + bool(kept & _OF_MLP)
     by_token = model.positions or (setup.on_gpu and width == _FP32_BYTES)
     attention = (4 if by_token or "o_proj" not in kept else 5) * inner * width
-    attention += _SUM_BYTES * model.heads if setup.flash_attention else model.heads * setup.sequence_length * width
+    attention += _score_bytes_per_token(model, setup)
     if setup.joined_projections and model.key_value_heads == model.heads and not by_token:
         attention += 2 * inner * width  # v is a view of what rotated q and k were made of
-    norms = 2 * norm_bytes_per_token(model, setup)
+    norms = model.norms_per_layer * norm_bytes_per_token(model, setup)
     if model.head_norms:
         norms += (inner + model.key_value_heads * model.head_size) * _norm_width(model, setup)
     read = readers * width * model.hidden / setup.sequence_shards
-    dropped = _dropout_bytes_per_token(model, setup)
+    dropped = _dropout_bytes_per_token(model, setup) + (2 * model.hidden if model.drops else 0)  # a mask of each
     return norms + read + dropped + attention + feedforward_bytes_per_token(model, setup)
+
+
+def _score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """Of FlashAttention a sum a head, else the probabilities.
+
+    Capped scores are no kernel of PyTorch's (transformers computes them operation by operation): kept are what tanh
+    gives, the softmax in fp32 and its cast. FlashAttention-2 and 3 cap by themselves: fused kernels.
+    """
+    if model.caps_scores and setup.kernels == "plain":
+        cast = setup.compute_bytes if setup.compute_bytes < _FP32_BYTES else 0
+        return float(model.heads * setup.sequence_length * (setup.compute_bytes + _FP32_BYTES + cast))
+    if setup.flash_attention:
+        return float(_SUM_BYTES * model.heads)
+    return float(model.heads * setup.sequence_length * setup.compute_bytes)
 
 
 def _dropout_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
@@ -74,9 +88,9 @@ def _compiled_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float
     torchtune's Llama 3.2 3B keeps 18 GiB of 8192 tokens so (its README, "Optimization flags"); this says 18.6.
     """
     inner, shared = model.heads * model.head_size, model.key_value_heads * model.head_size
-    scores = _SUM_BYTES * model.heads if setup.flash_attention else model.heads * setup.sequence_length * 2
+    scores = _score_bytes_per_token(model, setup)
     kept = 2 * model.hidden + 2 * inner + 2 * shared + (3 if model.gated else 2) * model.feedforward
-    return 2 * norm_bytes_per_token(model, setup) + kept * setup.compute_bytes + scores
+    return model.norms_per_layer * norm_bytes_per_token(model, setup) + kept * setup.compute_bytes + scores
 
 
 def selective_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
@@ -106,7 +120,18 @@ def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> flo
         elements -= model.feedforward
     if model.experts:  # each chosen expert keeps its own, and its copy of the token
         elements = model.experts_per_token * (elements + model.hidden)
-    return elements * setup.compute_bytes
+    return elements * setup.compute_bytes + _formula_bytes_per_token(model, setup)
+
+
+def _formula_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """What a GELU of separate operations keeps beside its input: half of that, tanh and one more than tanh.
+
+    Autocast computes the power in fp32, and with it what follows; the input is then kept in fp32 as well.
+    """
+    if not model.formula_gelu or setup.kernels != "plain":
+        return 0.0
+    each = 3 * _FP32_BYTES if setup.has_autocast else 3 * setup.compute_bytes
+    return float(model.feedforward * each)
 
 
 def norm_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

@@ -107,12 +107,19 @@ class Step:
     @property
     def loss(self) -> float:
         """What the loss has at once, of all tokens but the last of each sample."""
-        return self._scores * self._score_bytes(_LOSS_BYTES_16 if self.setup.compute_bytes < 4 else _LOSS_BYTES_32)
+        plain = _LOSS_BYTES_16 if self.setup.compute_bytes < 4 else _LOSS_BYTES_32
+        return self._scores * (self._score_bytes(plain) + self._cap_bytes)
 
     @property
     def loss_backward(self) -> float:
         """The same of its backward pass."""
-        return self._scores * self._score_bytes(_LOSS_BACKWARD_BYTES)
+        return self._scores * (self._score_bytes(_LOSS_BACKWARD_BYTES) + self._cap_bytes)
+
+    @property
+    def _cap_bytes(self) -> float:
+        """Of one logit: what tanh gives, kept where logits are capped before the loss."""
+        whole = self.model.caps_logits and self.setup.loss not in ("fused", "chunked")
+        return float(self.setup.compute_bytes if whole else 0)
 
     def _score_bytes(self, plain: int) -> float:
         """Of one logit of all, where cross entropy in fp32 takes ``plain``."""

@@ -14,6 +14,8 @@ from raybench.performance_model.transformer import Transformer
 
 _MOST_BYTES = 1 << 20  # of a config.json: the largest published have some ten thousand
 _LONGEST_NAME = 200
+_CAPS = {"caps_scores": "attn_logit_softcapping", "caps_logits": "final_logit_softcapping"}
+_FORMULAS = ("gelu_new", "gelu_fast")  # of transformers' GELUs, those written as operations
 Fields = Mapping[str, Any]
 
 
@@ -178,7 +180,8 @@ def _gemma(name: str, fields: Fields) -> Transformer:
 
 
 def _gemma2(name: str, fields: Fields) -> Transformer:
-    return _of_gemma(name, fields, shared=4, norms_per_layer=4)
+    caps = {own: fields.get(field, 1) is not None for own, field in _CAPS.items()}  # null: none
+    return _of_gemma(name, fields, shared=4, norms_per_layer=4, **caps)
 
 
 def _gemma3(name: str, fields: Fields) -> Transformer:
@@ -209,6 +212,8 @@ def _gpt2(name: str, fields: Fields) -> Transformer:
         tied=_flag(fields, "tie_word_embeddings", default=True),
         positions=positions,
         context=positions,
+        formula_gelu=fields.get("activation_function", "gelu_new") in _FORMULAS,
+        drops=fields.get("resid_pdrop", 0.1) != 0,
     )
 
 

@@ -30,7 +30,9 @@ class Transformer:
     ``heads``: grouped-query attention. ``positions``: rows of a learned position table, 0 with rotary positions.
     ``experts``: MLPs of a layer, 0 for one that all tokens pass; ``experts_per_token`` of them compute a token.
     ``head_norms``: q and k of each head are normalised. ``biases``: in every linear layer; ``qkv_biases``: in those of
-    q, k and v only. ``tied``: the output layer is the token embedding.
+    q, k and v only. ``tied``: the output layer is the token embedding. ``caps_scores``, ``caps_logits``:
+    by tanh, which no kernel of PyTorch fuses. ``formula_gelu``: GELU as eight operations; ``drops``: elements of what
+    attention and the MLP give are dropped in training.
     """
 
     name: str
@@ -52,6 +54,10 @@ class Transformer:
     experts_per_token: int = 0
     head_norms: bool = False
     norms_per_layer: int = 2
+    caps_scores: bool = False
+    caps_logits: bool = False
+    formula_gelu: bool = False
+    drops: bool = False
 
     def __post_init__(self) -> None:
         for field, most in _MOST.items():

@@ -9,12 +9,6 @@ from tests.performance_model.counted_config import counted, estimated
 from tests.performance_model.test_model_config import MODELS
 
 pytestmark = pytest.mark.long  # fifteen models twice: minutes
-# Known to be more than 5 % off, and why.
-WEAK = {
-    ("gpt2", "kept"),  # transformers writes its GELU as a formula of eight operations, and drops elements
-    ("gemma-2-9b", "kept"),  # scores and logits are capped by tanh; no fused kernel computes such attention
-    ("gemma-2-9b", "again"),
-}
 
 
 def test_memory_is_that_of_the_tensors_of_transformers(tmp_path: Path) -> None:
@@ -34,4 +28,4 @@ def test_memory_is_that_of_the_tensors_of_transformers(tmp_path: Path) -> None:
         for key in ("kept", "again")
     }
     print("\n".join(f"{share:.3f} {name} {key}" for (name, key), share in shares.items()))
-    assert {one for one, share in shares.items() if share != pytest.approx(1, rel=0.05)} == WEAK
+    assert not {one for one, share in shares.items() if share != pytest.approx(1, rel=0.05)}

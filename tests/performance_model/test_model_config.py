@@ -1,13 +1,16 @@
 """Shapes from config.json files, as far as they decide: parameters as the released models have them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from raybench.errors import UsageError
+from raybench.performance_model.activations import block_activation_bytes_per_token
 from raybench.performance_model.model_config import is_config, model_of_config
+from raybench.performance_model.training_setup import TrainingSetup
 
 # What the released files say, as far as it decides on the shape; parameters of the released weights.
 MODELS: dict[str, tuple[int, dict[str, Any]]] = {
@@ -142,3 +145,23 @@ def test_paths_and_names_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(UsageError, match="cannot be read as JSON"):
         model_of_config(str(tmp_path))
+
+
+def test_what_transformers_computes_by_separate_operations_is_kept(tmp_path: Path) -> None:
+    """Bytes of a token that the modules of transformers keep beyond fused ones, by reading them."""
+    setup = TrainingSetup(batch_size=1, sequence_length=1024, parameter_bytes=2, compiled=False)
+
+    def kept(name: str, **changes: Any) -> float:
+        model = model_of_config(written(tmp_path, {**MODELS[name][1], **changes}))
+        return block_activation_bytes_per_token(model, setup)
+
+    masks = 2 * 768
+    assert kept("gpt2") - kept("gpt2", activation_function="gelu") == 3 * 4 * 768 * 2
+    assert kept("gpt2") - kept("gpt2", resid_pdrop=0.0) == masks
+    capped = kept("gemma-2-9b") - kept("gemma-2-9b", attn_logit_softcapping=None)
+    assert capped == 16 * (1024 * (2 + 4 + 2) - 4)
+    model = model_of_config(written(tmp_path, MODELS["gemma-2-9b"][1]))
+    fused = replace(setup, kernels="fused")  # FlashAttention caps by itself
+    assert block_activation_bytes_per_token(model, fused) == block_activation_bytes_per_token(
+        replace(model, caps_scores=False), fused
+    )

@@ -61,7 +61,8 @@ def _plain(shape: Transformer) -> Transformer:
     """The shape with what follows from the rest left to it."""
     usual = shape.head_width * shape.heads == shape.hidden
     kv_heads = 0 if shape.kv_heads == shape.heads else shape.kv_heads
-    return replace(shape, head_width=0 if usual else shape.head_width, kv_heads=kv_heads)
+    width = 0 if usual else shape.head_width
+    return replace(shape, head_width=width, kv_heads=kv_heads, formula_gelu=False, drops=False)  # raybench has neither
 
 
 def _length(shape: Transformer, preset: Transformer) -> dict[str, int]:

@@ -33,7 +33,7 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     casts_anew = setup.has_autocast and setup.kernels == "plain"
     readers = len(kept & _OF_NORMS) if casts_anew else bool(kept & _OF_ATTENTION) + bool(kept & _OF_MLP)
     by_token = model.positions or (setup.on_gpu and width == _FP32_BYTES)
-    attention = (4 if by_token or "o_proj" not in kept else 5) * inner * width
+    attention = float((4 if by_token or "o_proj" not in kept else 5) * inner * width)
     attention += _score_bytes_per_token(model, setup)
     if setup.joined_projections and model.key_value_heads == model.heads and not by_token:
         attention += 2 * inner * width  # v is a view of what rotated q and k were made of

@@ -112,6 +112,20 @@ def test_where_nothing_fits_the_nearest_that_does_is_named_and_fits_when_asked(
         assert size.endswith(f": {again['peak'] / 2**30:.0f} GiB)")
 
 
+@pytest.mark.parametrize("method", ["lora", "qlora"])
+def test_a_way_has_the_figures_that_estimate_has(method: str) -> None:
+    from raybench.cli.estimate import command as estimate
+
+    machine = ("--gpu", "H100", "--gpus-per-node", "1", "--sequence-length", "2048")
+    way = planned("mistral-7b", *machine, "--method", method, "--samples-per-step", "1")["ways"][0]
+    words = ["--model", "mistral-7b", *machine, "--world-size", "1", "--lora-rank", "16"]
+    words += ["--qlora"] if method == "qlora" else []
+    told = json.loads(CliRunner().invoke(estimate, [*words, "--json"], catch_exceptions=False).stdout)
+    for name in ("peak", "least_peak"):  # plan's gradients are there before a step, as other samples may have left them
+        assert way[name] == pytest.approx(told["memory"][name], rel=0.01)
+    assert way["tokens_per_second"] == pytest.approx(told["tokens_per_second"], rel=0.01)
+
+
 def test_what_does_not_fit_is_not_started() -> None:
     result = CliRunner().invoke(command, ["small", "--gpu", "H100", "--gpus-per-node", "1", "--memory", "600M"])
     assert result.exit_code == 1

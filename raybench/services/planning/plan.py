@@ -87,7 +87,6 @@ def _machine(options: PlanOptions) -> EstimateOptions:
         gpus_per_node=per_node,
         lora_rank=(options.machine.lora_rank or _LORA_RANK) if adapters else 0,
         qlora=options.method == "qlora",
-        parameter_dtype="bf16" if adapters and options.machine.dtype == "bf16" else options.machine.parameter_dtype,
     )
 
 

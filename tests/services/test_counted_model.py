@@ -28,6 +28,19 @@ def image():
     model = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64 * 32 * 32, 10))
     return model, (torch.zeros(1, 3, 32, 32),)
 
+class Latent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query, self.value, self.out = nn.Linear(64, 4 * 24), nn.Linear(64, 4 * 16), nn.Linear(4 * 16, 64)
+
+    def forward(self, x):
+        query, value = (part(x).unflatten(-1, (4, -1)).transpose(1, 2) for part in (self.query, self.value))
+        mixed = nn.functional.scaled_dot_product_attention(query, query, value, is_causal=True)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+def latent():
+    return Latent(), (torch.zeros(1, 8, 64),)
+
 def nothing():
     return 3
 """
@@ -51,6 +64,15 @@ def test_a_language_model_is_counted_as_its_shape_says() -> None:
     )  # norms of several kernels
     known = block_activation_bytes_per_token(shape, setup)
     assert known <= block_activation_bytes_per_token(model, setup) < 1.25 * known
+
+
+def test_values_narrower_than_keys_are_counted() -> None:
+    """As DeepSeek's attention has them."""
+    found = counted.counted("own_models:latent", 8, torch.bfloat16)
+    model = model_of("own_models:latent", found, 8)
+    assert model.parameters == 65 * (4 * 24 + 4 * 16) + 65 * 64
+    attention, before, after = 2 * 4 * 8 * 8 * (24 + 16), 2 * 8 * 64 * (96 + 64), 2 * 8 * 64 * 64
+    assert found["operations"] == 3 * attention + 2 * before + 3 * after  # the input has no gradient
 
 
 def test_a_model_of_images_is_estimated_from_its_own_inputs() -> None:

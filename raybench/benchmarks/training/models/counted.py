@@ -84,8 +84,10 @@ def _fused_attention(
     """As a GPU has it, which keeps no probabilities; the meta device takes the plain one, which does."""
     if attn_mask is not None or query.dtype == torch.float32:
         return _PLAIN_ATTENTION(query, key, value, attn_mask, *rest, **options)
+    own = value.shape[-1]  # of DeepSeek's kind narrower than q and k: padded, as fused kernels want it
+    value = functional.pad(value, (0, query.shape[-1] - own)) if own < query.shape[-1] else value
     found: torch.Tensor = torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, 0.0, True)[0]
-    return found
+    return found[..., :own]
 
 
 def _blocks(module: nn.Module) -> list[nn.Module]:

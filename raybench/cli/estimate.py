@@ -60,8 +60,9 @@ _OPTIONS: list[Any] = [
     click.option("--nic-gb-per-s", type=float, help="What all NICs of a node together carry, measured, GB/s."),
     click.option("--node-gb-per-s", type=float, help="What a GPU's links within the node carry, measured, GB/s."),
     click.option("--bandwidth", type=float, help="Measured bus bandwidth of all ranks, GB/s (raybench run)."),
-    click.option("--result", "result_file", metavar="FILE", help="result.json of a raybench run: its all_reduce gives "
-                 "bandwidth and latency; other options win over it."),
+    click.option("--result", "result_file", metavar="FILE", multiple=True, help="result.json of an earlier raybench "
+                 "run, train or memory, repeatable: an all_reduce gives bandwidth and latency (other options win); "
+                 "a train or memory of this very setting takes the estimate's place."),
     click.option("--latency-us", type=float, help="A hop between nodes, microseconds.  [default: 12]"),
     click.option("--batch-size", type=int, default=1, show_default=True, help="Samples a rank and micro-batch."),
     click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),

@@ -1,10 +1,11 @@
-"""What a training run is estimated to send, hold, take and cost (``raybench estimate --json``). Nothing is measured.
+"""What a training run is estimated to send, hold, take and cost (``raybench estimate --json``).
 
+Nothing is measured, but by earlier runs that were given: ``measured``.
 Schema ``raybench.estimate/1``: keys are added, never renamed or removed. Ranges are (low, high); None is unknown.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from raybench.documents.plain import PlainDocument, PlainPart
@@ -99,6 +100,30 @@ class CostEstimate(PlainPart):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredSetting(PlainPart):
+    """A ``train`` or ``memory`` of an earlier run that was given. ``taken``: which figures it gives; none: ``why_not``.
+
+    ``way``: which of a plan's ways it is of, or nearest to. ``step_seconds``: its median with the 95 % interval, else
+    the shortest and longest step; ``estimated_step_seconds`` what it stands in place of. ``memory_ratios``: measured
+    over estimated allocation, by batch size; shown, and applied to nothing. ``run_verdict``: the
+    run's own, as it may have found a fault that its figures have in them.
+    """
+
+    kind: str
+    run_id: str
+    taken: tuple[str, ...]
+    why_not: str
+    way: str | None = None
+    median_step_seconds: float | None = None
+    step_seconds: Range | None = None
+    estimated_step_seconds: Range | None = None
+    peak_bytes: int | None = None
+    estimated_peak_bytes: int | None = None
+    memory_ratios: Mapping[str, float] = field(default_factory=dict)
+    run_verdict: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateReport(PlainDocument):
     """The whole estimate. ``formulas`` has the formula of each figure, ``basis`` where its inputs are from."""
 
@@ -131,6 +156,7 @@ class EstimateReport(PlainDocument):
     context_parallel: int = 1
     expert_parallel: int = 1
     pipeline_bubble_seconds: Range | None = None
+    measured: tuple[MeasuredSetting, ...] = ()
 
     @property
     def verdict(self) -> Verdict | None:

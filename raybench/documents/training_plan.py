@@ -6,6 +6,7 @@ Schema ``raybench.training-plan/1``: keys are added, never renamed or removed. R
 from dataclasses import dataclass
 from typing import ClassVar
 
+from raybench.documents.estimate import MeasuredSetting
 from raybench.documents.plain import PlainDocument, PlainPart
 from raybench.verdicts import Verdict, exit_code_of
 
@@ -17,6 +18,7 @@ class TrainingWay(PlainPart):
     """One way: ``peak`` bytes of a GPU, ``least_peak`` with fused kernels and loss where those are not known.
 
     ``fits`` is None where that hangs on them; ``why_not`` says why it is not the best. ``command`` trains so.
+    ``measured_by``: runs of this way whose figures stand here in place of the estimate.
     """
 
     strategy: str
@@ -39,6 +41,7 @@ class TrainingWay(PlainPart):
     pipeline_parallel: int = 1
     virtual_stages: int = 1
     expert_parallel: int = 1
+    measured_by: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -75,6 +78,7 @@ class TrainingPlan(PlainDocument):
     launch: tuple[str, ...]
     assumed: tuple[str, ...]
     unknown: tuple[str, ...]
+    measured: tuple[MeasuredSetting, ...] = ()  # the first versions had none
 
     @property
     def exit_code(self) -> int:

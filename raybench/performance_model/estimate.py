@@ -24,6 +24,7 @@ from raybench.performance_model.communication import (
 from raybench.performance_model.cost import Cost, Price
 from raybench.performance_model.efficiency import Efficiency, expected_efficiency
 from raybench.performance_model.layout import Layout, Network
+from raybench.performance_model.measured_way import Measured
 from raybench.performance_model.memory import NF4_BYTES, MemoryEstimate, estimate_memory, largest_batch
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
 from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of, stage_imbalance
@@ -81,7 +82,10 @@ class EstimateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """The answer. ``fastest`` and ``slowest`` bound the step; None where the GPU's peak or the network is not known."""
+    """The answer. ``fastest`` and ``slowest`` bound the step; None where the GPU's peak or the network is not known.
+
+    What was ``measured`` at this very setting takes the place of the step's bounds, of the peak and of whether it fits.
+    """
 
     request: EstimateRequest
     traffic: Traffic
@@ -94,6 +98,7 @@ class Estimate:
     slowest: StepSeconds | None
     optimizer_seconds: tuple[float, float]
     unknown: tuple[str, ...]
+    measured: Measured | None = None
 
     @property
     def efficiency(self) -> Efficiency:
@@ -103,10 +108,22 @@ class Estimate:
     @property
     def fits(self) -> bool | None:
         """Whether the peak is within the device's memory; None where its size, or what decides, is not known."""
+        if self.measured is not None and self.measured.fits is not None:
+            return self.measured.fits
         limit = self.request.memory_bytes
         if limit is None or self.least_memory.peak <= limit < self.memory.peak:
             return None
         return self.memory.peak <= limit
+
+    @property
+    def peak(self) -> int:
+        """Bytes that the device must have: measured, else estimated with what takes most."""
+        return (self.measured and self.measured.peak) or self.memory.peak
+
+    @property
+    def least_peak(self) -> int:
+        """The same with what takes least, wherever the request leaves that open."""
+        return (self.measured and self.measured.least_peak) or self.least_memory.peak
 
     @property
     def samples_per_step(self) -> int:
@@ -115,6 +132,13 @@ class Estimate:
 
     @property
     def step_seconds(self) -> tuple[float, float] | None:
+        """As measured; else with everything hidden that can be and high efficiency, and with nothing and a low one."""
+        if self.measured is not None and self.measured.step_seconds is not None:
+            return self.measured.step_seconds
+        return self.estimated_step_seconds
+
+    @property
+    def estimated_step_seconds(self) -> tuple[float, float] | None:
         """Step time with everything hidden that can be and high efficiency; with nothing hidden and low efficiency."""
         if self.fastest is None or self.slowest is None:
             return None

@@ -72,17 +72,21 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
 
 
 def _memory(estimate: Estimate) -> MemoryParts:
-    parts: dict[str, Any] = dict(estimate.memory.parts())
+    parts: dict[str, Any] = estimate.memory.parts() | {"peak": estimate.peak}
+    fits, nearest = estimate.fits, None if estimate.fits else estimate.nearest
+    batch = estimate.request.setup.batch_size
+    largest = estimate.largest_batch  # estimated: said only where it does not contradict what was measured
+    is_told = largest is None or fits is None or fits is (largest >= batch)
     return MemoryParts(
         **parts,
         fullest_moment=estimate.memory.fullest_moment,
         fullest_moment_bytes=estimate.memory.dynamic,
         device_bytes=estimate.request.memory_bytes,
-        fits=estimate.fits,
-        largest_batch_size=estimate.largest_batch,
-        least_peak=estimate.least_memory.peak,
-        nearest_options=estimate.nearest.options if estimate.nearest else (),
-        nearest_peak=estimate.nearest.run.memory.peak if estimate.nearest else None,
+        fits=fits,
+        largest_batch_size=largest if is_told else None,
+        least_peak=estimate.least_peak,
+        nearest_options=nearest.options if nearest else (),
+        nearest_peak=nearest.run.memory.peak if nearest else None,
     )
 
 

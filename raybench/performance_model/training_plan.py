@@ -1,7 +1,7 @@
 """Ways to train a model on a machine: each strategy with the largest micro-batch that fits, the fastest first. Pure."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -54,7 +54,12 @@ def ways_to_train(request: EstimateRequest, samples_per_rank: int) -> tuple[Way,
     """
     ways = [_way(replace(request, setup=setup), samples_per_rank) for setup in _setups(request)]
     plain = max((_preference(way) for way in ways if way.fits), default=0.0)
-    ways += _cut_ways(request, samples_per_rank, plain)
+    return ranked((*ways, *_cut_ways(request, samples_per_rank, plain)))
+
+
+def ranked(ways: Iterable[Way]) -> tuple[Way, ...]:
+    """The best first, as ``ways_to_train`` has them."""
+    ways = tuple(ways)
     best = max((_preference(way) for way in ways if way.fits), default=0.0)
     return tuple(sorted(ways, key=lambda way: _rank(way, best)))
 
@@ -81,15 +86,20 @@ def _cut_ways(request: EstimateRequest, samples_per_rank: int, plain: float) -> 
 
 
 def _preference(way: Way) -> float:
-    """Its speed with kernels as good as those of the others: of some it is known that they are fused."""
+    """Its speed with kernels as good as those of the others: of some it is known that they are fused.
+
+    A measured speed has what it was measured with.
+    """
     one = way.estimate.request
+    if way.estimate.measured is not None and way.estimate.measured.step_seconds is not None:
+        return way.tokens_per_second
     other = _WORTH_IT if one.layout.is_cut or one.setup.is_zero else 1.0
     return way.tokens_per_second * (1 + way.estimate.efficiency.unsure) / other
 
 
 def _rank(way: Way, best: float) -> tuple[int, float, float]:
     if way.fits is False:
-        return 2, float(way.estimate.memory.peak), 0.0
+        return 2, float(way.estimate.peak), 0.0
     speed = _preference(way)
     as_fast = best > 0 and speed > 0
     behind = float(round(math.log(best / speed) / math.log(_AS_FAST))) if as_fast else 0.0

@@ -1,10 +1,10 @@
 """What a training run will send, hold, take and cost, before it is run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from raybench.errors import UsageError
-from raybench.services.estimate_machine import machine_of, network_of
+from raybench.services.estimate_machine import machine_of, measured_runs, network_of
 from raybench.services.planning.counted_model import counted_model, is_import_path
 from raybench.services.study_options import price_table
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from raybench.performance_model.training_setup import Kernels, Loss, Offload, Optimizer
     from raybench.performance_model.transformer import Transformer
     from raybench.services.estimate_machine import Machine
+    from raybench.services.planning.measured_setting import Setting
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activation: fp8 is of matrix products alone
 _KEEPING = ("ddp", "zero1", "zero2", "zero3")  # their gradients stay where they are from step to step
@@ -30,8 +31,8 @@ _MOST_WATTS = 10_000
 class EstimateOptions:
     """A training run and the machine that it is to run on, as ``raybench estimate --help`` says of each.
 
-    None: the model's, the machine's, or not known. ``result_file`` is an earlier run whose all_reduce gives bandwidth
-    and latency.
+    None: the model's, the machine's, or not known. ``result_file``: earlier runs, one or several. An
+    all_reduce gives bandwidth and latency; a train or memory of this very setting stands in place of the estimate.
     """
 
     model: str = "llama-8b"
@@ -58,7 +59,7 @@ class EstimateOptions:
     nic_gb_per_s: float | None = None
     node_gb_per_s: float | None = None
     bandwidth: float | None = None
-    result_file: str | None = None
+    result_file: str | tuple[str, ...] = ()
     latency_us: float | None = None
     batch_size: int = 1
     sequence_length: int | None = None
@@ -103,8 +104,19 @@ def estimate(options: EstimateOptions) -> FinishedEstimate:
     """Communication, memory, step time, throughput and cost; nothing is run. Raises UsageError for what cannot be."""
     from raybench.performance_model.estimate import estimate as estimated
     from raybench.performance_model.estimate_report import estimate_report
+    from raybench.services.planning.measured import with_measured
 
-    return FinishedEstimate(report=estimate_report(estimated(estimate_request(options))))
+    found = estimated(estimate_request(options))
+    taking = with_measured(found, measured_settings(options))
+    report = estimate_report(taking.estimate)
+    return FinishedEstimate(report=replace(report, measured=taking.told))
+
+
+def measured_settings(options: EstimateOptions) -> "tuple[Setting, ...]":
+    """Every training and memory of the results given. Raises UsageError as ``measured_runs`` does."""
+    from raybench.services.planning.measured_setting import settings_of
+
+    return tuple(setting for _, run in measured_runs(options) for setting in settings_of(run))
 
 
 def estimate_request(options: EstimateOptions) -> "EstimateRequest":

@@ -41,7 +41,7 @@ def network_of(options: "EstimateOptions", machine: Machine, layout: "Layout") -
     from raybench.performance_model.layout import Network
 
     _check_speeds(options)
-    links = _measured(options.result_file) if options.result_file else None
+    links = _measured_links(options)
     if links is not None:
         machine.basis["all ranks" if links.nodes > 1 else "links within a node"] = links.basis
     bus = options.bandwidth or (links.bus_gb_per_s if links and links.nodes > 1 else None)
@@ -73,14 +73,37 @@ def _check_speeds(options: "EstimateOptions") -> None:
         raise UsageError(f"--latency-us is {hop:g}; it must be at least 0 and below ten seconds")
 
 
-def _measured(path: str) -> "MeasuredLinks":
+def measured_runs(options: "EstimateOptions") -> tuple[tuple[str, RunResult], ...]:
+    """Every ``--result`` with its path. Raises UsageError for one that cannot be read, or measured nothing of use."""
+    given = options.result_file
+    paths = (given,) if isinstance(given, str) else given or ()
+    runs = tuple((path, RunResult.read(result_file(Path(path)), "--result")) for path in paths)
+    for path, run in runs:
+        if not _has_links(run) and not any(one.kind in ("training", "memory") for one in run.benchmarks):
+            raise UsageError(
+                f"--result {path}: this result has no measured all_reduce, train or memory; take one of "
+                "'raybench run --suite all_reduce', 'raybench train' or 'raybench memory'"
+            )
+    return runs
+
+
+def _has_links(run: RunResult) -> bool:
+    return any(one.name == "all_reduce" and one.points for one in run.benchmarks)
+
+
+def _measured_links(options: "EstimateOptions") -> "MeasuredLinks | None":
+    """Of the one result with an all_reduce; None without one."""
     from raybench.performance_model.measured import measured_links
 
-    run = RunResult.read(result_file(Path(path)), "--result")
-    try:
-        return measured_links(run)
-    except UsageError as error:
-        raise UsageError(f"--result {path}: {error}") from error
+    found = [(path, run) for path, run in measured_runs(options) if _has_links(run)]
+    if len(found) > 1:
+        raise UsageError(f"--result {found[1][0]}: {found[0][0]} has an all_reduce as well; give one of them")
+    for path, run in found:
+        try:
+            return measured_links(run)
+        except UsageError as error:
+            raise UsageError(f"--result {path}: {error}") from error
+    return None
 
 
 def _node_speed(

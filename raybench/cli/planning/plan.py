@@ -50,8 +50,9 @@ _OPTIONS: list[Any] = [
     click.option("--memory", metavar="SIZE", help="Memory of a GPU, such as 80G, instead of the table's."),
     click.option("--nics", type=int, help="NICs a node, with --nic-gbit."),
     click.option("--nic-gbit", type=float, help="Line rate of one NIC, Gbit/s."),
-    click.option("--result", "result_file", metavar="FILE", help="result.json of a raybench run: its all_reduce gives "
-                 "bandwidth and latency."),
+    click.option("--result", "result_file", metavar="FILE", multiple=True, help="result.json of an earlier raybench "
+                 "run, train or memory, repeatable: an all_reduce gives bandwidth and latency (other options win); "
+                 "a train or memory of one of the ways takes the estimate's place."),
     click.option("--method", type=click.Choice(["full", "lora", "qlora"]), default="full", show_default=True,
                  help="Train all parameters, adapters, or adapters over a 4-bit base."),
     click.option("--lora-rank", type=int, default=0, help="Of lora and qlora.  [default: 16]"),
@@ -97,7 +98,8 @@ def command(model: str, as_json: bool, **options: Any) -> None:
     MODEL is a name such as llama-8b, the config.json of a Hugging Face model, its folder, or package.module:factory of
     a torch.nn.Module. Tries DDP, ZeRO and FSDP in all forms, and models cut by tensor, context, pipeline and expert,
     with and without activation checkpointing, each with the largest micro-batch that fits. Bounds, not promises:
-    nothing is measured. Exits with 1 where nothing fits or a goal is missed, 3 where that is open.
+    nothing is measured, but by the runs that --result names.
+    Exits with 1 where nothing fits or a goal is missed, 3 where that is open.
     """
     from raybench.services.estimate import EstimateOptions
     from raybench.services.planning.plan import PlanOptions, training_plan

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from raybench.documents.estimate import CostEstimate, EstimateReport, MemoryParts
+from raybench.documents.estimate import CostEstimate, EstimateReport, MeasuredSetting, MemoryParts
 from raybench.reports.builders.asked import Asked
 from raybench.reports.model import Block, Cell, Choice, Facts, Grid, Heading, Report, Table, notes_of
 from raybench.reports.text import count_of
@@ -20,12 +20,12 @@ def estimate_tables(estimate: EstimateReport, _: Asked) -> Report:
     ranks = f"{count_of(estimate.world_size, 'rank')} on {count_of(estimate.nodes, 'node')}"
     gpu = f", {estimate.gpu}" if estimate.gpu else ""
     ways = ", ".join([estimate.strategy, *_cuts(estimate)])
-    name = f"raybench estimate, nothing was measured: {estimate.model.name}, {ways}, {ranks}{gpu}"
+    name = f"raybench estimate, {measured_in_short(estimate.measured)}: {estimate.model.name}, {ways}, {ranks}{gpu}"
     return Report(
         name=name,
         title=name,
         verdict=estimate.verdict or "",
-        reason=_fit(estimate.memory) if estimate.verdict else "",
+        reason=_fit(estimate) + measured_reason(estimate.measured) if estimate.verdict else "",
         lead="",
         when="",
         blocks=tuple(_blocks(estimate)),
@@ -45,7 +45,61 @@ def _cuts(estimate: EstimateReport) -> Iterator[str]:
             yield f"{name} {ranks}" + (f" x {chunks}" if chunks > 1 else "")
 
 
-def _fit(memory: MemoryParts) -> str:
+def measured_in_short(settings: Sequence[MeasuredSetting]) -> str:
+    """Which figures are measured, for a title."""
+    taken = dict.fromkeys(name for one in settings for name in one.taken)
+    return f"measured: {', '.join(taken)}" if taken else "nothing was measured"
+
+
+def measured_reason(settings: Sequence[MeasuredSetting]) -> str:
+    """Which of a verdict's figures are measured, and by which run; nothing where none is."""
+    taken = [f"{', '.join(one.taken)} measured by run {one.run_id}" for one in settings if one.taken]
+    return f"; {', '.join(taken)}" if taken else ""
+
+
+def measured_notes(settings: Sequence[MeasuredSetting]) -> Iterator[str]:
+    """What became of each run that was given, with what its figures stand in place of."""
+    for one in settings:
+        way = f" of {one.way}" if one.way else ""
+        if one.why_not:
+            yield f"{one.kind} of run {one.run_id} not used{way and f' (nearest way: {one.way})'}: {one.why_not}"
+        else:
+            yield f"measured by run {one.run_id}{way}: {'; '.join([*_measured_figures(one), *_ratios(one)])}"
+            continue
+        yield from (f"run {one.run_id}: {text}, not applied" for text in _ratios(one))
+
+
+def _measured_figures(one: MeasuredSetting) -> Iterator[str]:
+    if one.run_verdict == "critical":
+        yield "that run found a problem, which is in its figures"
+    if "step time" in one.taken and one.step_seconds and one.median_step_seconds is not None:
+        low, high = map(format_seconds, one.step_seconds)
+        instead = one.estimated_step_seconds
+        estimated = f", estimated {' to '.join(map(format_seconds, instead))}" if instead else ""
+        yield f"step {format_seconds(one.median_step_seconds)} ({low} to {high}{estimated}), on the run's own network"
+    if "peak memory" in one.taken and one.peak_bytes is not None:
+        instead_of = one.estimated_peak_bytes
+        estimated = f" (estimated {_gib(instead_of)})" if instead_of else ""
+        yield f"peak {_gib(one.peak_bytes)}{estimated}"
+    elif "whether it fits" in one.taken and one.peak_bytes is None:
+        yield "ran out of memory"
+
+
+def _ratios(one: MeasuredSetting) -> Iterator[str]:
+    if one.memory_ratios:
+        listed = ", ".join(f"{ratio:.2f} at batch size {size}" for size, ratio in one.memory_ratios.items())
+        yield f"memory measured over estimated: {listed}"
+
+
+def _fit(estimate: EstimateReport) -> str:
+    memory, found = estimate.memory, {name for one in estimate.measured for name in one.taken}
+    if memory.fits is False and "whether it fits" in found and memory.nearest_peak is None:
+        if "peak memory" not in found:
+            return (
+                "it does not fit: measured, it ran out of memory; take a smaller batch size, or recompute activations"
+            )
+        size = f"{_gib(memory.peak)}, a GPU has {_gib(memory.device_bytes or 0)}"
+        return f"it does not fit: {size}; take a smaller batch size, or recompute activations"
     least = memory.peak if memory.least_peak is None else memory.least_peak
     has = "" if memory.device_bytes is None else f", a GPU has {_gib(memory.device_bytes)}"
     between = _gib(memory.peak) if least == memory.peak else f"{_gib(least)} to {_gib(memory.peak)}"
@@ -78,6 +132,7 @@ def _blocks(estimate: EstimateReport) -> Iterator[Block]:
         if listed := tuple((name, value, estimate.formulas.get(origin, origin)) for name, value, origin in rows):
             yield Heading(text=title)
             yield Choice(forms=tuple(_forms(listed)))
+    yield from notes_of(list(measured_notes(estimate.measured)), tone="info")
     if estimate.basis:
         yield Heading(text="From")
         yield Facts(pairs=tuple(estimate.basis.items()))
@@ -111,9 +166,10 @@ def _communication(estimate: EstimateReport) -> Iterator[Row]:
 
 def _memory(estimate: EstimateReport) -> Iterator[Row]:
     memory = estimate.memory
+    measured = next((f"measured by run {one.run_id}" for one in estimate.measured if "peak memory" in one.taken), "")
     for name in _PARTS:
         if size := getattr(memory, name):
-            yield name.replace("_", " "), _gib(size), "memory" if name == "peak" else ""
+            yield name.replace("_", " "), _gib(size), (measured or "memory") if name == "peak" else ""
     if memory.fullest_moment is not None:
         held = memory.fullest_moment_bytes
         yield "fullest moment", memory.fullest_moment, "" if held is None else f"{_gib(held)} that come and go"
@@ -124,11 +180,12 @@ def _time(estimate: EstimateReport) -> Iterator[Row]:
         return
     low, high = estimate.efficiency.range
     yield "efficiency of computation", f"{low:.0%} to {high:.0%} of the peak", estimate.efficiency.source
+    measured = next((f"measured by run {one.run_id}" for one in estimate.measured if "step time" in one.taken), "")
     for name, pair, formula in (
         ("computation", estimate.computation_seconds, ""),
         ("exposed communication", estimate.communication.exposed_seconds, "between all hidden that can be, and none"),
         ("pipeline bubble", estimate.pipeline_bubble_seconds, "bubble"),
-        ("step", estimate.step_seconds, "step"),
+        ("step", estimate.step_seconds, measured or "step"),
     ):
         if pair is not None:
             yield name, " to ".join(map(format_seconds, pair)), formula

@@ -2,6 +2,7 @@
 
 from raybench.documents.training_plan import TrainingPlan, TrainingWay
 from raybench.reports.builders.asked import Asked
+from raybench.reports.builders.estimate import measured_in_short, measured_notes, measured_reason
 from raybench.reports.model import Block, Cell, Facts, Grid, Heading, Report, Table, notes_of
 from raybench.reports.text import count_of
 
@@ -14,7 +15,7 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
     machine = f"{count_of(plan.world_size, 'rank')} on {count_of(plan.nodes, 'node')}"
     has = "" if plan.device_bytes is None else f" of {plan.device_bytes / 2**30:.1f} GiB"
     gpu = f", {plan.gpu or 'a GPU'}{has}" if plan.gpu or has else ""
-    name = f"raybench plan, nothing was measured: {plan.model} ({plan.method}), {machine}{gpu}"
+    name = f"raybench plan, {measured_in_short(plan.measured)}: {plan.model} ({plan.method}), {machine}{gpu}"
     fitting = [way for way in plan.ways if way.fits is not False] or list(plan.ways)
     others = [way for way in plan.ways if way not in fitting]
     slower = fitting[_MOST_ROWS:]
@@ -23,6 +24,7 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
     starts = [line for line in (best.command, *plan.launch) if line] if runs else []
     blocks: list[Block] = [
         Table(grid=Grid(headings=_HEADINGS, rows=tuple(map(_row, fitting[:_MOST_ROWS]))), text_columns=1),
+        *notes_of(list(measured_notes(plan.measured)), tone="info"),
         *notes_of(_beside(fitting, slower, has_memory=plan.device_bytes is not None), tone="info"),
         *notes_of([f"does not fit: {', '.join(map(_size, others))}"] if others else [], tone="info"),
         *notes_of([f"the best waits for: {best.limit}"] if best.limit and runs else [], tone="info"),
@@ -32,8 +34,19 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
         *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
     ]
     return Report(
-        name=name, title=name, verdict=plan.verdict, reason=plan.reason, lead="", when="", blocks=tuple(blocks)
+        name=name,
+        title=name,
+        verdict=plan.verdict,
+        reason=plan.reason + _measured(plan),
+        lead="",
+        when="",
+        blocks=tuple(blocks),
     )
+
+
+def _measured(plan: TrainingPlan) -> str:
+    """Which figures of the best way are measured: the verdict is on that one."""
+    return measured_reason([one for one in plan.measured if one.way == plan.ways[0].name])
 
 
 def _size(way: TrainingWay) -> str:
@@ -41,7 +54,8 @@ def _size(way: TrainingWay) -> str:
 
 
 def _slower(way: TrainingWay) -> str:
-    return f"{way.name} ({way.why_not})" if way.why_not else way.name
+    told = ", ".join(filter(None, ("measured" if way.measured_by else "", way.why_not)))
+    return f"{way.name} ({told})" if told else way.name
 
 
 def _beside(fitting: list[TrainingWay], slower: list[TrainingWay], *, has_memory: bool) -> list[str]:
@@ -57,7 +71,7 @@ def _row(way: TrainingWay) -> tuple[Cell, ...]:
     runs = way.fits is not False
     size = f"{way.peak / 2**30:.0f}"
     texts = (
-        way.name,
+        f"{way.name} (measured)" if way.measured_by else way.name,
         f"{way.accumulation} x {way.batch_size}",
         size if way.least_peak == way.peak else f"{way.least_peak / 2**30:.0f}-{size}",
         _range(way.tokens_per_second) if runs else "",

@@ -5,15 +5,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from raybench.errors import UsageError
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimate import EstimateOptions, estimate_request, measured_settings
 from raybench.services.planning.goal import Goal, judged
 from raybench.services.planning.launch import command_of, launch_lines
 from raybench.services.planning.nearest import nearest_plan
 
 if TYPE_CHECKING:
+    from raybench.documents.estimate import MeasuredSetting
     from raybench.documents.training_plan import TrainingPlan, TrainingWay
     from raybench.performance_model.estimate import EstimateRequest
     from raybench.performance_model.training_plan import Way
+    from raybench.services.planning.measured_setting import Setting
 
 _TOKENS_PER_STEP = 1 << 20  # of all ranks, where nobody says: GPT-3 13B's batch, and what many fine-tune with is less
 _ADAPTER_SAMPLES = 64  # of a step, with adapters
@@ -46,8 +48,10 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     request = estimate_request(_machine(options))
     per_step, assumed = _samples_per_step(options, request)
     ways = ways_to_train(request, per_step // request.layout.world_size)
+    settings = measured_settings(options.machine)
+    ways, measured = _with_measured(ways, settings, request, options.machine) if settings else (ways, ())
     goal = _goal(options, request)
-    told = tuple(_way(way, ways[0], request, goal, options.machine) for way in ways)
+    told = tuple(_marked(_way(way, ways[0], request, goal, options.machine), measured) for way in ways)
     conclusion = judged(told, request, goal, lambda: nearest_plan(options, _best_of))
     return TrainingPlan(
         model=request.model.name,
@@ -67,7 +71,24 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         launch=launch_lines(ways[0]),
         assumed=assumed,
         unknown=tuple(ways[0].estimate.unknown),
+        measured=measured,
     )
+
+
+def _marked(way: "TrainingWay", measured: "tuple[MeasuredSetting, ...]") -> "TrainingWay":
+    runs = tuple(dict.fromkeys(one.run_id for one in measured if one.taken and one.way == way.name))
+    return replace(way, measured_by=runs) if runs else way
+
+
+def _with_measured(
+    ways: "tuple[Way, ...]", settings: "tuple[Setting, ...]", request: "EstimateRequest", asked: EstimateOptions
+) -> "tuple[tuple[Way, ...], tuple[MeasuredSetting, ...]]":
+    from raybench.performance_model.training_plan import ranked
+    from raybench.services.planning.measured import with_measured_ways
+
+    named = [(way, _way(way, way, request, Goal(), asked).name) for way in ways]
+    found, told = with_measured_ways(named, settings)
+    return ranked(found), told
 
 
 def _machine(options: PlanOptions) -> EstimateOptions:
@@ -133,7 +154,7 @@ def _best_of(options: PlanOptions) -> str | None:
         return None
     best = ways_to_train(request, per_step // request.layout.world_size)[0]
     name = _way(best, best, request, Goal(), options.machine).name
-    return f"{name}: {best.estimate.memory.peak / 2**30:.0f} GiB" if best.fits else None
+    return f"{name}: {best.estimate.peak / 2**30:.0f} GiB" if best.fits else None
 
 
 def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal, asked: EstimateOptions) -> "TrainingWay":
@@ -147,8 +168,8 @@ def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal, asked:
         activation_checkpointing=one.request.setup.checkpointing,
         batch_size=one.request.setup.batch_size,
         accumulation=one.request.accumulation,
-        peak=one.memory.peak,
-        least_peak=one.least_memory.peak,
+        peak=one.peak,
+        least_peak=one.least_peak,
         fits=way.fits,
         tokens_per_second=one.tokens_per_second,
         mfu=one.mfu,

@@ -1,0 +1,150 @@
+"""Figures of earlier runs in place of an estimate: only of the very setting, on such a GPU, of a whole run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from raybench.documents.estimate import MeasuredSetting
+from raybench.documents.run.memory import MemoryPoint
+from raybench.documents.run.training import TrainingPoint
+from raybench.performance_model.measured_way import Measured
+from raybench.services.planning.measured_setting import Setting, differences, refusal
+
+if TYPE_CHECKING:
+    from raybench.performance_model.estimate import Estimate
+    from raybench.performance_model.training_plan import Way
+
+_ALL_BUT = 0.95  # of a device's memory: a run that had so much of it and was refused more had all that there is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taking:
+    """An estimate with the measured figures that stand in it, and what became of each setting that was given."""
+
+    estimate: "Estimate"
+    told: tuple[MeasuredSetting, ...]
+
+
+def with_measured(estimate: "Estimate", settings: Sequence[Setting], *, way: str | None = None) -> Taking:
+    """Trainings before memory runs: they have the whole way. Of two of the same setting the one given first is taken.
+
+    ``way``: the name of the plan's way that it is.
+    """
+    has, told = Measured(), {}
+    for index, setting in sorted(enumerate(settings), key=lambda pair: pair[1].kind == "memory"):
+        one = _told(setting, estimate, way)
+        if not one.why_not:
+            found = _figures(setting, estimate)
+            taken = tuple(
+                name
+                for name, is_new in (
+                    ("step time", found.step_seconds and not has.step_seconds),
+                    ("peak memory", found.peak and not has.peak),
+                    ("whether it fits", found.fits is not None and has.fits is None),
+                )
+                if is_new
+            )
+            has = Measured(
+                step_seconds=has.step_seconds or found.step_seconds,
+                peak=has.peak or found.peak,
+                least_peak=has.least_peak or found.least_peak,
+                fits=found.fits if has.fits is None else has.fits,
+            )
+            why = "" if taken else "another run of this setting was taken, or it has no figure of a GPU"
+            one = replace(one, taken=taken, why_not=why)
+        told[index] = one
+    measured = has if has != Measured() else None
+    return Taking(estimate=replace(estimate, measured=measured), told=tuple(told[index] for index in sorted(told)))
+
+
+def with_measured_ways(
+    named: Sequence[tuple["Way", str]], settings: Sequence[Setting]
+) -> tuple[tuple["Way", ...], tuple[MeasuredSetting, ...]]:
+    """Ways of a plan with what was measured of them; of each setting that is of none, the way that it is nearest to."""
+    takings = [with_measured(way.estimate, settings, way=name) for way, name in named]
+    ways = tuple(_measured_way(way, taking) for (way, _), taking in zip(named, takings, strict=True))
+    told = []
+    for index, setting in enumerate(settings):
+        of_it = [taking.told[index] for taking in takings]
+        taken = [one for one in of_it if one.taken]
+        count = {
+            name: len(differences(setting, way.estimate.request)) for way, name in named
+        }  # the first of those that are as near
+        told += taken or [min(of_it, key=lambda one: count[one.way or ""])]
+    return ways, tuple(told)
+
+
+def _measured_way(way: "Way", taking: Taking) -> "Way":
+    measured = taking.estimate.measured
+    if measured is None:
+        return way
+    return replace(way, estimate=taking.estimate, fits=way.fits if measured.fits is None else measured.fits)
+
+
+def _told(setting: Setting, estimate: "Estimate", way: str | None) -> MeasuredSetting:
+    """What is said of it where it is not taken, with its figures."""
+    request, point = estimate.request, setting.point
+    why = refusal(setting, request)
+    unlike = () if why else differences(setting, request)
+    if unlike:
+        why = f"measured at another setting: {'; '.join(unlike)}"
+    found = Measured() if why and not unlike else _figures(setting, estimate)
+    training = point if isinstance(point, TrainingPoint) and found.step_seconds else None
+    is_of_it = not refusal(setting, request) and not differences(setting, request, same_batch=False)
+    return MeasuredSetting(
+        kind=setting.kind,
+        run_id=setting.run.run_id,
+        taken=(),
+        run_verdict=setting.run.conclusion.verdict,
+        why_not=why or "",
+        way=way,
+        median_step_seconds=training.seconds.median if training else None,
+        step_seconds=found.step_seconds,
+        estimated_step_seconds=estimate.estimated_step_seconds if training and not unlike else None,
+        peak_bytes=found.peak,
+        estimated_peak_bytes=estimate.memory.peak if found.peak and not unlike else None,
+        memory_ratios=_ratios(point) if is_of_it and isinstance(point, MemoryPoint) else {},
+    )
+
+
+def _ratios(point: MemoryPoint) -> dict[str, float]:
+    """Measured over estimated allocation by batch size."""
+    pairs = ((use.batch_size, use.peak, use.estimated_bytes) for use in point.uses if use.fits)
+    return {str(size): round(peak / estimate, 4) for size, peak, estimate in pairs if peak and estimate}
+
+
+def _figures(setting: Setting, estimate: "Estimate") -> Measured:
+    """Of the point, as figures of the device that is asked about."""
+    point = setting.point
+    if isinstance(point, TrainingPoint):
+        steps = point.interval_seconds or (point.seconds.min, point.seconds.max)
+        if point.memory_kind != "cuda" or not point.peak_allocated_bytes:
+            return Measured(step_seconds=steps)
+        held = _held(
+            estimate, point.peak_allocated_bytes, point.peak_memory_bytes or 0, point.memory_limit_bytes
+        )  # the larger of its peaks is what the allocator held
+        return replace(held, step_seconds=steps)
+    batch = estimate.request.setup.batch_size
+    use = next((one for one in point.uses if one.batch_size == batch), None) if point else None
+    if point is None or use is None:
+        return Measured()
+    if use.fits and use.peak:
+        return _held(estimate, use.peak, use.reserved, point.limit_bytes + estimate.memory.context)
+    limit = estimate.request.memory_bytes
+    has_all = limit is not None and point.limit_bytes + estimate.memory.context >= _ALL_BUT * limit
+    return Measured(fits=False) if has_all and not use.fits else Measured()
+
+
+def _held(estimate: "Estimate", allocated: int, reserved: int, room: int | None) -> Measured:
+    """Of a run that ended well; nothing where it does not decide.
+
+    ``room``: bytes of the device that it had; what fits there fits into as many again.
+    """
+    context, limit = estimate.memory.context, estimate.request.memory_bytes
+    least, most = allocated + context, max(allocated, reserved) + context
+    if limit is None:
+        return Measured(peak=most, least_peak=least)
+    if most <= limit or (room is not None and room <= limit):
+        return Measured(peak=most, least_peak=least, fits=True)
+    # between the two it is open whether the allocator would have done with less: the estimate stays
+    return Measured(peak=most, least_peak=least, fits=False) if least > limit else Measured()

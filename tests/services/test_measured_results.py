@@ -132,6 +132,10 @@ def test_a_memory_run_decides_what_fits(tmp_path: Path) -> None:
     assert found["memory"]["peak"] == 60 * GIB + before["memory"]["context"]
     assert found["measured"][0]["memory_ratios"] == {"4": 2.0, "8": 6.0}
     assert found["step_seconds"] == before["step_seconds"]
+    tight = written(tmp_path, memory({8: 79.0}, limit=79.1), ranks=1)
+    assert told(*ALONE, "--result", tight)["memory"]["fits"] is True  # on such a GPU it did
+    smaller = told(*ALONE, "--memory", "40G", "--result", tight)["memory"]
+    assert (smaller["fits"], smaller["largest_batch_size"]) == (False, None)
     full = (*ALONE, "--result", written(tmp_path, memory({4: 40.0, 8: None}), ranks=1))
     result = CliRunner().invoke(estimate, full)
     assert result.exit_code == 1

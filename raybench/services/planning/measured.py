@@ -67,9 +67,7 @@ def with_measured_ways(
     for index, setting in enumerate(settings):
         of_it = [taking.told[index] for taking in takings]
         taken = [one for one in of_it if one.taken]
-        count = {
-            name: len(differences(setting, way.estimate.request)) for way, name in named
-        }  # the first of those that are as near
+        count = {name: len(differences(setting, way.estimate.request)) for way, name in named}
         told += taken or [min(of_it, key=lambda one: count[one.way or ""])]
     return ways, tuple(told)
 
@@ -120,31 +118,28 @@ def _figures(setting: Setting, estimate: "Estimate") -> Measured:
         steps = point.interval_seconds or (point.seconds.min, point.seconds.max)
         if point.memory_kind != "cuda" or not point.peak_allocated_bytes:
             return Measured(step_seconds=steps)
-        held = _held(
-            estimate, point.peak_allocated_bytes, point.peak_memory_bytes or 0, point.memory_limit_bytes
-        )  # the larger of its peaks is what the allocator held
+        # the largest of its peaks is what the allocator held
+        held = _held(estimate, point.peak_allocated_bytes, point.peak_memory_bytes or 0)
         return replace(held, step_seconds=steps)
     batch = estimate.request.setup.batch_size
     use = next((one for one in point.uses if one.batch_size == batch), None) if point else None
     if point is None or use is None:
         return Measured()
     if use.fits and use.peak:
-        return _held(estimate, use.peak, use.reserved, point.limit_bytes + estimate.memory.context)
+        return _held(estimate, use.peak, use.reserved)
     limit = estimate.request.memory_bytes
     has_all = limit is not None and point.limit_bytes + estimate.memory.context >= _ALL_BUT * limit
     return Measured(fits=False) if has_all and not use.fits else Measured()
 
 
-def _held(estimate: "Estimate", allocated: int, reserved: int, room: int | None) -> Measured:
-    """Of a run that ended well; nothing where it does not decide.
-
-    ``room``: bytes of the device that it had; what fits there fits into as many again.
-    """
-    context, limit = estimate.memory.context, estimate.request.memory_bytes
+def _held(estimate: "Estimate", allocated: int, reserved: int) -> Measured:
+    """Of a run that ended well on such a GPU: it fits any that has all its memory. Nothing where that is left open."""
+    request, context = estimate.request, estimate.memory.context
+    limit = request.memory_bytes
     least, most = allocated + context, max(allocated, reserved) + context
     if limit is None:
         return Measured(peak=most, least_peak=least)
-    if most <= limit or (room is not None and room <= limit):
-        return Measured(peak=most, least_peak=least, fits=True)
+    if most <= limit or (request.gpu is not None and request.gpu.memory_bytes <= limit):
+        return Measured(peak=min(most, limit), least_peak=min(least, limit), fits=True)
     # between the two it is open whether the allocator would have done with less: the estimate stays
     return Measured(peak=most, least_peak=least, fits=False) if least > limit else Measured()

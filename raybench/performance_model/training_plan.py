@@ -57,6 +57,17 @@ def ways_to_train(request: EstimateRequest, samples_per_rank: int) -> tuple[Way,
     return ranked((*ways, *_cut_ways(request, samples_per_rank, plain)))
 
 
+def with_fewer_samples(way: Way) -> Way | None:
+    """The way with the next smaller micro-batch that divides the samples of a rank and step; None with one sample."""
+    one = way.estimate.request
+    samples = one.setup.batch_size * one.accumulation
+    batch = next((size for size in range(one.setup.batch_size - 1, 0, -1) if samples % size == 0), None)
+    if batch is None:
+        return None
+    found = _estimate(one, batch, samples)
+    return Way(estimate=found, fits=found.fits)
+
+
 def ranked(ways: Iterable[Way]) -> tuple[Way, ...]:
     """The best first, as ``ways_to_train`` has them."""
     ways = tuple(ways)

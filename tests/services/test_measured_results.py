@@ -24,16 +24,22 @@ ALONE = ("--model", "gpt2", "--gpu", "H100", "--world-size", "1", "--batch-size"
 
 
 def training(
-    *, options: dict[str, Any] | None = None, status: Any = "complete", gpu: Any = H100, ranks: int = 8, **changes: Any
+    *,
+    options: dict[str, Any] | None = None,
+    status: Any = "complete",
+    gpu: Any = H100,
+    ranks: int = 8,
+    name: str = "ddp",
+    **changes: Any,
 ) -> BenchmarkResult:
     own = TrainingOptions(**({"model": "gpt2", "batch_size": 8, "sequence_length": 1024} | (options or {})))
     facts = {"gpu": gpu, "dtype": "bfloat16"}
     per_rank = own.batch_size * own.accumulate
     known = {"world_size": ranks, "batch_size": per_rank, "tokens_per_sample": own.sequence_length, "facts": facts}
     return BenchmarkResult(
-        name="ddp",
+        name=name,
         kind="training",
-        parameters={"strategy": "ddp", **own.parameters()},
+        parameters={"strategy": name, **own.parameters()},
         status=status,
         workload=(trained("ddp", 0.2, **(known | {"rank_seconds": (0.2,) * ranks} | changes)),),
     )
@@ -102,6 +108,7 @@ def test_a_training_of_the_very_setting_takes_the_estimates_place(tmp_path: Path
         ({"options": {"sequence_length": 512}}, {}, "sequence length 512, asked 1024"),
         ({"options": {"checkpoint_activations": True}}, {}, "activation checkpointing on, asked off"),
         ({"options": {"layers": 6}}, {}, "model gpt2 in other sizes"),
+        ({"options": {"sharding": "grad-op"}, "name": "fsdp"}, {}, "strategy fsdp-grad-op, asked ddp"),
         ({"options": {"comm_hook": "bf16"}}, {}, "gradients sent by the hook bf16"),
         ({"facts": {"gpu": H100, "dtype": "float16"}}, {}, "dtype float16, asked bfloat16"),
         ({"ranks": 4}, {"ranks": 4}, "4 ranks, asked 8"),
@@ -198,4 +205,19 @@ def test_a_plans_way_has_what_was_measured_of_it(tmp_path: Path) -> None:
     text = CliRunner().invoke(plan, [*asked, "--result", path]).stdout
     assert f"measured by run {RUN} of ddp" in text
     assert "ddp (measured, " in text
-    assert "raybench plan, measured: step time" in text
+    assert "raybench plan, measured of ddp: step time" in text
+
+
+def test_a_plan_takes_fewer_samples_where_a_memory_run_was_refused(tmp_path: Path) -> None:
+    asked = ("gpt2", "--gpu", "H100", "--gpus-per-node", "1", "--sequence-length", "1024", "--samples-per-step", "8")
+    found = told(*asked, "--result", written(tmp_path, memory({4: 3.0, 8: None}), ranks=1), command=plan)
+    plain = next(way for way in found["ways"] if not way["activation_checkpointing"])
+    assert (plain["batch_size"], plain["accumulation"], plain["fits"], plain["measured_by"]) == (4, 2, True, [])
+    assert "did not fit with 1 x 8 samples a rank" in found["measured"][0]["why_not"]
+
+
+def test_shards_that_reduce_last_are_no_shards_that_reduce_each_time(tmp_path: Path) -> None:
+    path = written(tmp_path, training(name="fsdp", options={"accumulate": 2}))
+    asked = (*ASKED, "--strategy", "fsdp", "--accumulation", "2", "--result", path)
+    assert "--reduce-last" in told(*asked)["measured"][0]["why_not"]
+    assert told(*asked, "--reduce-last")["measured"][0]["taken"][0] == "step time"

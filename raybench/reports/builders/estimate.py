@@ -47,8 +47,12 @@ def _cuts(estimate: EstimateReport) -> Iterator[str]:
 
 def measured_in_short(settings: Sequence[MeasuredSetting]) -> str:
     """Which figures are measured, for a title."""
-    taken = dict.fromkeys(name for one in settings for name in one.taken)
-    return f"measured: {', '.join(taken)}" if taken else "nothing was measured"
+    ways = dict.fromkeys(one.way for one in settings if one.taken)
+    told = []
+    for way in ways:
+        taken = dict.fromkeys(name for one in settings if one.way == way for name in one.taken)
+        told.append(f"measured{f' of {way}' if way else ''}: {', '.join(taken)}")
+    return "; ".join(told) or "nothing was measured"
 
 
 def measured_reason(settings: Sequence[MeasuredSetting]) -> str:

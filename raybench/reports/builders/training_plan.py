@@ -50,6 +50,8 @@ def _measured(plan: TrainingPlan) -> str:
 
 
 def _size(way: TrainingWay) -> str:
+    if way.measured_by:
+        return f"{way.name} (measured)"
     return f"{way.name} ({way.least_peak / 2**30:,.0f} GiB)"
 
 

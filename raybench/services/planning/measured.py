@@ -61,15 +61,35 @@ def with_measured_ways(
     named: Sequence[tuple["Way", str]], settings: Sequence[Setting]
 ) -> tuple[tuple["Way", ...], tuple[MeasuredSetting, ...]]:
     """Ways of a plan with what was measured of them; of each setting that is of none, the way that it is nearest to."""
-    takings = [with_measured(way.estimate, settings, way=name) for way, name in named]
-    ways = tuple(_measured_way(way, taking) for (way, _), taking in zip(named, takings, strict=True))
+    found = [_fitting(way, name, settings) for way, name in named]
+    ways, takings = tuple(way for way, _ in found), [taking for _, taking in found]
     told = []
     for index, setting in enumerate(settings):
         of_it = [taking.told[index] for taking in takings]
         taken = [one for one in of_it if one.taken]
-        count = {name: len(differences(setting, way.estimate.request)) for way, name in named}
+        count = {
+            name: len(differences(setting, way.estimate.request)) for way, (_, name) in zip(ways, named, strict=True)
+        }
         told += taken or [min(of_it, key=lambda one: count[one.way or ""])]
     return ways, tuple(told)
+
+
+def _fitting(way: "Way", name: str, settings: Sequence[Setting]) -> tuple["Way", Taking]:
+    """The way with what was measured of it; where that did not fit, with fewer samples in a micro-batch."""
+    from raybench.performance_model.training_plan import with_fewer_samples
+
+    taking = with_measured(way.estimate, settings, way=name)
+    fewer = with_fewer_samples(way) if taking.estimate.measured and taking.estimate.measured.fits is False else None
+    if fewer is None:
+        return _measured_way(way, taking), taking
+    smaller, retaken = _fitting(fewer, name, settings)
+    one = way.estimate.request
+    lead = f"it did not fit with {one.accumulation} x {one.setup.batch_size} samples a rank: fewer are planned"
+    told = tuple(
+        replace(after, why_not="; ".join(filter(None, (lead, after.why_not)))) if before.taken else after
+        for before, after in zip(taking.told, retaken.told, strict=True)
+    )
+    return smaller, replace(retaken, told=told)
 
 
 def _measured_way(way: "Way", taking: Taking) -> "Way":

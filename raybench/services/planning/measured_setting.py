@@ -152,7 +152,6 @@ def _setup_differences(setting: Setting, request: "EstimateRequest") -> Iterator
         ("attention without flash", not setup.flash_attention),
         (f"parameters of {setup.parameter_bytes} bytes", setup.parameter_bytes != _FP32_BYTES),
         ("other LoRA targets", bool(setup.lora_targets)),
-        ("whole gradients between micro-batches", setup.whole_gradients),
     )
     yield from (f"asked with {text}" for text, is_so in asked_otherwise if is_so)
 
@@ -172,6 +171,8 @@ def _of_training(setting: Setting, request: "EstimateRequest") -> Iterator[str]:
         yield f"strategy {name if name != 'fsdp' else strategy}, asked {setup.strategy}"
     if setup.lora_rank and name in ("lora", "qlora") and setting.parameter("lora_rank") != setup.lora_rank:
         yield f"LoRA rank {setting.parameter('lora_rank')}, asked {setup.lora_rank}"
+    if strategy == setup.strategy != "ddp" and request.accumulation > 1 and not setup.whole_gradients:
+        yield "gradients reduced after the last micro-batch, asked after each (--reduce-last)"
     hook, bucket = setting.parameter("comm_hook"), setting.parameter("bucket_mib")
     if hook not in (None, "none"):
         yield f"gradients sent by the hook {hook}"

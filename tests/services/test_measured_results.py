@@ -221,3 +221,10 @@ def test_shards_that_reduce_last_are_no_shards_that_reduce_each_time(tmp_path: P
     asked = (*ASKED, "--strategy", "fsdp", "--accumulation", "2", "--result", path)
     assert "--reduce-last" in told(*asked)["measured"][0]["why_not"]
     assert told(*asked, "--reduce-last")["measured"][0]["taken"][0] == "step time"
+
+
+@pytest.mark.parametrize("name", ["memory-6cd7514", "training-a0b1ea6"])
+def test_recorded_runs_of_emulated_nodes_say_nothing_of_a_gpu(name: str) -> None:
+    path = Path(__file__).parents[1] / "documents" / "samples" / f"{name}.json"
+    (one,) = told(*ASKED, "--result", str(path))["measured"]
+    assert (one["taken"], one["why_not"]) == ([], "emulated: no device's own figures")

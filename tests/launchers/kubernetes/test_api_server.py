@@ -118,11 +118,12 @@ def unchecked(text: str) -> dict[str, str]:
     return {"key": key, "operator": "Exists", "effect": effect} if key else {"key": text.partition("=")[0]}
 
 
-def dry_run(server: ApiServer, asked: KubernetesRequest) -> None:
+def dry_run(server: ApiServer, asked: KubernetesRequest) -> str:
+    """What kubectl says of the manifests. Raises AssertionError where the server refuses them."""
     made = manifests(asked, f"{asked.name}-3f9a21", WORDS)
     content = json.dumps({"apiVersion": "v1", "kind": "List", "items": made})
     words = ("create", "--validate=strict", "--dry-run=server", "--namespace", asked.namespace or "default")
-    server.kubectl(*words, "-f", "-", text_in=content)
+    return server.kubectl(*words, "-f", "-", text_in=content)
 
 
 # The server writes quantities in its own way: the same number of bytes.
@@ -133,7 +134,9 @@ QUANTITY = ".spec.template.spec.volumes[].emptyDir.sizeLimit: '17179869184' beca
 @pytest.mark.parametrize("values", TAKEN, ids=str)
 def test_what_raybench_takes_the_server_takes(server: ApiServer, form: str, values: dict[str, Any]) -> None:
     needs_indexed_jobs(server, form)
-    dry_run(server, request(form=form, **values))
+    lines = dry_run(server, request(form=form, **values)).splitlines()
+    assert lines
+    assert all(line.endswith("created (server dry run)") for line in lines)
 
 
 @pytest.mark.parametrize("values", [values for values, _ in REFUSED], ids=str)

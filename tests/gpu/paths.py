@@ -37,6 +37,7 @@ PURE = {
     "raybench/reports/builders/run/report.py": "a result",
     "raybench/reports/study/view.py": "a study",
     "raybench/reports/workloads/training.py": "a result",
+    "raybench/services/planning/measured.py": "a result",
 }
 
 

@@ -130,6 +130,7 @@ def plan_study(
         )
     if kind == "scaling" and any(word.split("=")[0] == "--keep-warm" for word in words):
         raise UsageError("--keep-warm holds nodes that trials on another number of nodes need; leave it out of scaling")
+    _require_free(kind, variants, words)
     if kind == "communication":
         check_workload(variants, words)
     return Study(
@@ -141,6 +142,22 @@ def plan_study(
         folder=str(Path.cwd()),
         settings=settings or Settings(),
     )
+
+
+def _require_free(kind: Kind, variants: Sequence[Variant], words: Sequence[str]) -> None:
+    """Raise UsageError where the workload fixes what the variants set: theirs would win, and nobody be told."""
+    set_by_study = {word for variant in variants for word in variant.arguments if word.startswith("--")} - {
+        "--env",
+        "--backend",
+    }
+    for word in words:
+        name = word.split("=")[0]
+        name = "--model" if name[:2] == "-m" else name
+        if name in set_by_study:
+            raise UsageError(
+                f"{name} is what this study sets in each of its trials; give it to 'raybench study {kind}' itself, "
+                f"before the workload (raybench study {kind} --help), and leave it out of the workload"
+            )
 
 
 def begin_study(study: Study, output_dir: str) -> StudyFolder:

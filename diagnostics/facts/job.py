@@ -14,6 +14,7 @@ from diagnostics.facts.communicator import Channel, CollectiveLog, Communicator
 from diagnostics.facts.flight_record import FlightRecord
 from diagnostics.facts.process import Device, Process, ProcessKey, version_numbers
 from diagnostics.facts.rank_hosts import hosts_of_ranks, ring_size
+from diagnostics.facts.told_world import ToldWorld, told_world
 
 MAX_EVENTS = 400
 MAX_LOCAL_RANKS = 16  # no machine has more NVIDIA GPUs; AMD's partitions make more
@@ -284,16 +285,35 @@ class JobFacts:
 
     @cached_property
     def world_size(self) -> int | None:
-        """Ranks of the largest communicator: by its Init lines, else by other lines of NCCL; None where none tells."""
+        """Ranks of the largest communicator: by its Init lines, other lines of NCCL, or the program; else None."""
         if self.world is not None:
             return self.world.nranks
+        return self._size_by_other_lines or self._told_world.size
+
+    @cached_property
+    def _size_by_other_lines(self) -> int | None:
+        """Ranks by what NCCL says beside the Init lines, and the table of nccl-tests."""
         named = [event.number("nranks") or 0 for event in self.of("rank-named", "destroy", "abort")]
         rings = [{int(rank) for rank in event.fields["ranks"].split()} for event in self.of("ring")]
         whole = [len(ring) for ring in rings if ring == set(range(len(ring)))]
         return max((*named, *whole), default=0) or len(self._hosts_of_tests) or None
 
     @cached_property
+    def _told_world(self) -> ToldWorld:
+        """What programs say of the job's size; nothing where what NCCL shows contradicts it."""
+        told = told_world(self.events)
+        if told.size and (told.size < len(self.hosts) or (self.world and self.world.nranks != told.size)):
+            return ToldWorld(None, None)
+        few = told.nodes is not None and told.nodes < len(self.hosts)
+        return told if not few and not (told.nodes == 1 and self.net_channels) else ToldWorld(told.size, None)
+
+    @cached_property
     def node_count(self) -> int | None:
+        """Nodes of the job: by NCCL's own lines, else by what its program says."""
+        return self._nodes_by_nccl or self._told_world.nodes
+
+    @cached_property
+    def _nodes_by_nccl(self) -> int | None:
         """Nodes of the world communicator: NCCL's own count, else the hosts of all its ranks."""
         world = self.world
         if world is None:

@@ -15,6 +15,7 @@ from diagnostics.parsers.programs import (
     restarts,
     serving,
     statuses,
+    world,
 )
 
 PATTERNS: tuple[Pattern, ...] = (
@@ -31,5 +32,6 @@ PATTERNS: tuple[Pattern, ...] = (
     *endings.PATTERNS,
     *statuses.PATTERNS,
     *machines.PATTERNS,
+    *world.PATTERNS,
 )
 LITERALS: tuple[str, ...] = tuple(dict.fromkeys(pattern.literal for pattern in PATTERNS))

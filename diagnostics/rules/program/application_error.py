@@ -18,6 +18,7 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.judging.timeline import stamp_of
 from diagnostics.parsers.base import compiled
+from diagnostics.parsers.programs import world
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.bootstrap.connecting import is_gone, unanswered
 from diagnostics.rules.program.run_failed import is_of_framework
@@ -46,7 +47,14 @@ _CONSEQUENCES = (
     "watchdog-exception",
     "launcher-failure",
 )
-_SAYS_NO_MORE = frozenset({"python-error", "traceback", "exception-ignored", "shell-variable", "version", "disk-full"})
+_SAYS_NO_MORE = world.KINDS | {
+    "python-error",
+    "traceback",
+    "exception-ignored",
+    "shell-variable",
+    "version",
+    "disk-full",
+}
 _HANDLED = r"(?i)warn|retry|ignor|skip|(?<!un)caught|fall(?:ing)? ?back"
 _UNCAUGHT = r"(?i)\b(?:uncaught|unhandled) exception\b"
 _HOOK = r"^\W*\[rank\d{1,7}\]: (?:\w+\.)*[A-Z]\w*(?:: |$)"  # PyTorch's hook for what nobody catches

@@ -20,6 +20,7 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.judging.timeline import is_shown_before, stamp_of
 from diagnostics.parsers.base import compiled
+from diagnostics.parsers.programs import world
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.bootstrap.connecting import LOST, MEANING, is_gone, socket_error, unanswered
 from diagnostics.rules.node.shm_too_small import need_of
@@ -27,7 +28,7 @@ from diagnostics.rules.program.job_cancelled import before_any_cut
 from diagnostics.rules.program.killing import is_bus_error, signal_of
 from diagnostics.rules.rdma.verbs import completion_status, peer_names
 
-_BESIDE_THE_STORE = frozenset({"store-left", "store-tried"})
+_BESIDE_THE_STORE = world.KINDS | {"store-left", "store-tried"}
 _LINES_OF_A_CHECK = 2  # the call that failed, and who called
 _LOOPBACK = compiled(r"\[?(127\.|::1\b|localhost\b)")  # which every machine calls itself: it names nobody
 _MEMORY = r"(?i)oom|memory"

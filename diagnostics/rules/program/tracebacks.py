@@ -2,11 +2,12 @@
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.parsers.programs import world
 
 TAIL_LINES = 150
 IGNORED_LINES = 60  # behind "Exception ignored in", which Python prints of what it does without
 LINES_OF_A_TRACEBACK = 40
-_BESIDE = frozenset({"traceback", "shell-variable", "version"})
+_BESIDE = world.KINDS | {"traceback", "shell-variable", "version"}
 
 
 def torn_off_traceback(facts: JobFacts) -> Event | None:

@@ -118,9 +118,15 @@ def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> flo
     elements = (4 if model.gated else 2) * model.feedforward
     if "down_proj" not in inputs_kept(model, setup):
         elements -= model.feedforward
-    if model.experts:  # each chosen expert keeps its own, and its copy of the token
-        elements = model.experts_per_token * (elements + model.hidden)
+    if model.experts:  # each chosen expert keeps its own, its copy of the token, and what it gives before it is weighed
+        elements = model.experts_per_token * (elements + 2 * model.hidden) + _shared_elements(model)
     return elements * setup.compute_bytes + _formula_bytes_per_token(model, setup)
+
+
+def _shared_elements(model: Transformer) -> int:
+    """Of the expert that all tokens pass: as of the others; what it gives is kept where it is weighed."""
+    inner = (4 if model.gated else 2) * model.shared_feedforward
+    return inner + (model.hidden if model.shared_gate else 0)
 
 
 def _formula_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

@@ -245,17 +245,20 @@ def _sharing_messages(
     """What ranks that hold the same part send each other; of experts that are spread, those that hold the same."""
     outer = part.outer_shapes()
     table, rest = outer[:1], outer[1:]
-    adapters = part.adapter_shapes(setup.lora_rank, setup.lora_targets) if setup.lora_rank else ()
-    experts = part.expert_shapes() if layout.expert > 1 else ()
-    block = _without(part.block_shapes(), experts)
+    blocks = [block for kind in part.kinds() for block in [_Block.of(kind, setup, layout)] * kind.layers]
+    experts, is_frozen = [block.experts for block in blocks if block.experts], setup.lora_rank > 0
     held = layout.sharing_experts
     if setup.strategy == "ddp":
-        whole = adapters * part.layers if adapters else table + block * part.layers + rest
+        trained = tuple(shape for block in blocks for shape in (block.adapters if is_frozen else block.whole))
+        whole = trained if is_frozen else table + trained + rest
         size = setup.parameter_bytes
-        spread = ddp_traffic(experts * part.layers, layout, gradient_bytes=size, group=held).messages
+        spread = ddp_traffic(sum(experts, ()), layout, gradient_bytes=size, group=held).messages
         return (*ddp_traffic(whole, layout, gradient_bytes=size, accumulation=accumulation).messages, *spread)
-    root = ShardUnit(shapes=outer, trainable=() if adapters else None, stays_gathered=True)
-    unit = ShardUnit(shapes=block + adapters, trainable=adapters or None)
+    root = ShardUnit(shapes=outer, trainable=() if is_frozen else None, stays_gathered=True)
+    units = [
+        ShardUnit(shapes=block.whole + block.adapters, trainable=block.adapters if is_frozen else None)
+        for block in blocks
+    ]
     sharding = Sharding(
         strategy=_SHARDING_STRATEGIES[setup.strategy],
         parameter_bytes=setup.compute_bytes if setup.is_zero else _sent_bytes(part, setup),
@@ -263,11 +266,25 @@ def _sharing_messages(
         accumulation=1 if keeps_gathered(setup, layout) else accumulation,
         no_sync=setup.whole_gradients or setup.strategy == "zero1",
     )
-    spread = ()
-    if experts:
-        own = ShardUnit(shapes=experts, trainable=() if adapters else None)
-        spread = fsdp_traffic([own] * part.layers, layout, sharding, group=held).messages
-    return (*fsdp_traffic([root, *[unit] * part.layers], layout, sharding).messages, *spread)
+    own = [ShardUnit(shapes=shapes, trainable=() if is_frozen else None) for shapes in experts]
+    spread = fsdp_traffic(own, layout, sharding, group=held).messages
+    return (*fsdp_traffic([root, *units], layout, sharding).messages, *spread)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """Shapes of a block's parameters: of experts that are spread, of adapters, and of all else."""
+
+    whole: tuple[Shape, ...]
+    adapters: tuple[Shape, ...]
+    experts: tuple[Shape, ...]
+
+    @classmethod
+    def of(cls, kind: Transformer, setup: TrainingSetup, layout: Layout) -> "_Block":
+        """Of a transformer whose layers are alike."""
+        experts = kind.expert_shapes() if layout.expert > 1 else ()
+        adapters = kind.adapter_shapes(setup.lora_rank, setup.lora_targets) if setup.lora_rank else ()
+        return cls(whole=_without(kind.block_shapes(), experts), adapters=adapters, experts=experts)
 
 
 def _without(shapes: tuple[Shape, ...], some: tuple[Shape, ...]) -> tuple[Shape, ...]:
@@ -287,7 +304,7 @@ def _sent_bytes(model: Transformer, setup: TrainingSetup) -> float:
     """Bytes of an element as FSDP gathers it: the compute type; of 4-bit weights the average over a block."""
     if not setup.quantized:
         return setup.compute_bytes
-    packed = model.linear_parameters_per_layer / model.parameters_per_layer
+    packed = model.linear_parameters / model.block_parameters
     return packed * NF4_BYTES + (1 - packed) * setup.compute_bytes
 
 

@@ -211,7 +211,7 @@ def _parameters(model: Transformer, setup: TrainingSetup) -> float:
     adapters = model.lora_parameters(setup.lora_rank, setup.lora_targets) * setup.stored_bytes
     if not setup.quantized:
         return float(model.parameters * setup.compute_bytes + adapters)
-    packed = model.layers * model.linear_parameters_per_layer
+    packed = model.linear_parameters
     each = _NF4_SINGLE_BYTES if setup.packing == "nf4-single" else NF4_BYTES
     return packed * each + (model.parameters - packed) * setup.kept_bytes + adapters
 
@@ -234,8 +234,9 @@ def _buffers(step: Step) -> float:
     """Copies of weights: gathered ones of shards, cast ones of replicas, a layer's unpacked one of a 4-bit base."""
     model, setup = step.model, step.setup
     if step.shards > 1:
-        blocks = model.layers if setup.strategy == "fsdp-grad-op" else min(2, model.layers)
-        gathered = model.outer_parameters + blocks * model.parameters_per_layer
+        every = setup.strategy == "fsdp-grad-op"
+        blocks = model.block_parameters if every else min(2, model.layers) * model.parameters_per_layer
+        gathered = model.outer_parameters + blocks
         if setup.strategy == "zero3":
             return step.live + step.whole_gradients
         return gathered * setup.compute_bytes + step.whole_gradients

@@ -62,7 +62,7 @@ class Step:
     def live(self) -> float:
         """Weights that DeepSpeed's ZeRO-3 keeps gathered: up to a limit, or the largest module of its own."""
         model = self.model
-        largest = max(model.token_table_parameters, *(a * b for a, b in model.linears().values()))
+        largest = max(model.token_table_parameters, _largest_linear(model))
         return float(max(min(model.parameters, ZERO_LIVE), largest) * self.setup.compute_bytes)
 
     @property
@@ -77,17 +77,24 @@ class Step:
 
     @property
     def block_activations(self) -> float:
-        """All that the forward pass of one block keeps."""
-        return self.setup.tokens * block_activation_bytes_per_token(self.model, self.setup)
+        """All that the forward pass of one block keeps: of the last, where they are of several kinds."""
+        return self._activations_of(self.model.kinds()[-1])
+
+    def _activations_of(self, kind: Transformer) -> float:
+        return self.setup.tokens * block_activation_bytes_per_token(kind, self.setup)
 
     @property
     def kept_of_block(self) -> float:
-        """What is kept of a block until its backward pass begins: the mean, where only some are computed again."""
+        """What is kept of a block until its backward pass begins: the mean, where they are not all alike."""
+        kinds = self.model.kinds()
+        return sum(kind.layers * self._kept_of(kind) for kind in kinds) / sum(kind.layers for kind in kinds)
+
+    def _kept_of(self, kind: Transformer) -> float:
         if self.setup.selective:
-            return self.setup.tokens * selective_bytes_per_token(self.model, self.setup)
+            return self.setup.tokens * selective_bytes_per_token(kind, self.setup)
         again = self.setup.recomputed
-        inputs = self.setup.tokens * checkpoint_bytes_per_token(self.model, self.setup)
-        return again * inputs + (1 - again) * self.block_activations
+        inputs = self.setup.tokens * checkpoint_bytes_per_token(kind, self.setup)
+        return again * inputs + (1 - again) * self._activations_of(kind)
 
     @property
     def waiting(self) -> float:
@@ -152,7 +159,7 @@ class Step:
         """The largest weight of a 4-bit base, unpacked."""
         if not self.setup.quantized:
             return 0.0
-        return float(max(inputs * outputs for inputs, outputs in self.model.linears().values()) * _UNPACKED_BYTES)
+        return float(_largest_linear(self.model) * _UNPACKED_BYTES)
 
     @property
     def passing(self) -> float:
@@ -170,16 +177,22 @@ class Step:
         return 2.0 * self.setup.tokens * self.model.hidden * self.setup.compute_bytes if spread else 0.0
 
 
+def _largest_linear(model: Transformer) -> int:
+    sizes = [size for kind in model.kinds() for size in kind.linears().values()]
+    return max((inputs * outputs for inputs, outputs in sizes), default=0)
+
+
 def replica_moments(step: Step) -> dict[str, float]:
     """Of a whole model on each rank: DDP, or one rank alone."""
     model, setup = step.model, step.setup
     loose = step.loose_gradients
     block_casts = float(model.parameters_per_layer * setup.compute_bytes) if setup.casts_weights else 0.0
     table_cast = step.table_cast_bytes if setup.casts_weights else 0.0
-    casts = model.layers * block_casts + table_cast  # the graph keeps them; of what is computed anew the context does
+    all_casts = float(model.block_parameters * setup.compute_bytes) if setup.casts_weights else 0.0
+    casts = all_casts + table_cast  # the graph keeps them; of what is computed anew the context does
     anew = setup.checkpointing or setup.selective
     casts_left = table_cast if anew else casts
-    kept_casts = block_casts if anew else model.layers * block_casts
+    kept_casts = block_casts if anew else all_casts
     tied = step.table_bytes if model.tied and not setup.lora_rank else 0.0  # it waits for the gradient of the other end
     head = tied or min(step.table_bytes, loose)
     others = loose * (1 - model.parameters_per_layer / model.parameters)
@@ -208,8 +221,9 @@ def shard_moments(step: Step) -> dict[str, float]:
     trained = model.parameters_per_layer if not setup.lora_rank else setup.trainable(model) / model.layers
     gradient, copy = trained * setup.compute_bytes, trained * setup.reduced_bytes
     keeps = setup.strategy == "fsdp-grad-op"
-    gathered = root + (model.layers * block if keeps else 2 * block)
-    ahead = root + (model.layers * block if keeps else block)
+    every = float(model.block_parameters * setup.compute_bytes)
+    gathered = root + (every if keeps else 2 * block)
+    ahead = root + (every if keeps else block)
     if setup.strategy == "zero3":
         root, gathered, ahead = 0.0, step.live, step.live
     rest = ahead - block if keeps else ahead  # once a block is released and the next is there

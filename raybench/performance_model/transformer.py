@@ -1,7 +1,6 @@
 """Transformers by their shape: exact parameter counts and floating-point operations, without building one.
 
-Shapes of the presets are the published configurations; the counts that follow are those of the models as released
-(tests compare them). A preset's weights are not needed: only its shape is.
+The counts are those of the models as released (tests compare them). Weights are not needed: only the shape is.
 """
 
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ _MOST = {
 }
 
 OF_EXPERTS = frozenset({"gate_proj", "up_proj", "down_proj"})
+SHARED_EXPERT = "shared_expert"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,9 @@ class Transformer:
 
     ``feedforward``: inner width of the MLP; ``gated``: SwiGLU (three matrices) instead of two. ``kv_heads`` below
     ``heads``: grouped-query attention. ``positions``: rows of a learned position table, 0 with rotary positions.
-    ``experts``: MLPs of a layer, 0 for one that all tokens pass; ``experts_per_token`` of them compute a token.
+    ``experts``: MLPs of a layer, 0 for one that all tokens pass; ``experts_per_token`` of them compute a token, and
+    with them one of width ``shared_feedforward``, weighed for each token with ``shared_gate``. ``dense_layers``, taken
+    for the first, have an MLP of width ``dense_feedforward`` and no experts.
     ``head_norms``: q and k of each head are normalised. ``biases``: in every linear layer; ``qkv_biases``: in those of
     q, k and v only. ``tied``: the output layer is the token embedding. ``caps_scores``, ``caps_logits``:
     by tanh, which no kernel of PyTorch fuses. ``formula_gelu``: GELU as eight operations; ``drops``: elements of what
@@ -52,6 +54,10 @@ class Transformer:
     context: int = 2048
     experts: int = 0
     experts_per_token: int = 0
+    shared_feedforward: int = 0
+    shared_gate: bool = False
+    dense_layers: int = 0
+    dense_feedforward: int = 0
     head_norms: bool = False
     norms_per_layer: int = 2
     caps_scores: bool = False
@@ -69,6 +75,10 @@ class Transformer:
             raise UsageError(f"a head of {self.head_width} and {self.experts} experts are more than a transformer has")
         if not 0 <= self.experts_per_token <= self.experts or (self.experts and not self.experts_per_token):
             raise UsageError(f"{self.experts_per_token} of {self.experts} experts cannot compute each token")
+        if not 0 <= self.dense_layers <= self.layers or (self.dense_layers and not self.dense_feedforward):
+            raise UsageError(f"{self.dense_layers} of {self.layers} layers cannot be without experts")
+        if max(self.shared_feedforward, self.dense_feedforward) > _MOST["feedforward"]:
+            raise UsageError(f"a feed-forward layer is wider than {_MOST['feedforward']}, which no transformer has")
         if self.hidden % self.heads and not self.head_width:
             raise UsageError(f"hidden size {self.hidden} is not a multiple of {self.heads} heads")
         if self.heads % (self.kv_heads or self.heads):
@@ -92,10 +102,41 @@ class Transformer:
             "k_proj": (self.hidden, shared),
             "v_proj": (self.hidden, shared),
             "o_proj": (attention, self.hidden),
-            "up_proj": (self.hidden, self.feedforward),
-            "down_proj": (self.feedforward, self.hidden),
         }
-        return layers | ({"gate_proj": (self.hidden, self.feedforward)} if self.gated else {})
+        for_all = self._mlp(self.shared_feedforward, f"{SHARED_EXPERT}.") if self.shared_feedforward else {}
+        return layers | self._mlp(self.feedforward) | for_all
+
+    def _mlp(self, width: int, prefix: str = "") -> dict[str, tuple[int, int]]:
+        layers = {f"{prefix}up_proj": (self.hidden, width), f"{prefix}down_proj": (width, self.hidden)}
+        return layers | ({f"{prefix}gate_proj": (self.hidden, width)} if self.gated else {})
+
+    def kinds(self) -> tuple["Transformer", ...]:
+        """Its layers by kind, each as a transformer whose layers are all alike, in the order of the forward pass."""
+        if not self.dense_layers:
+            return (self,)
+        dense = replace(
+            self,
+            layers=self.dense_layers,
+            feedforward=self.dense_feedforward,
+            dense_layers=0,
+            experts=0,
+            experts_per_token=0,
+            shared_feedforward=0,
+            shared_gate=False,
+        )
+        if self.dense_layers == self.layers:
+            return (dense,)
+        return (dense, replace(self, dense_layers=0, layers=self.layers - self.dense_layers))
+
+    @property
+    def block_parameters(self) -> int:
+        """Of all blocks."""
+        return sum(kind.layers * kind.parameters_per_layer for kind in self.kinds())
+
+    @property
+    def linear_parameters(self) -> int:
+        """Weights of the linear layers of all blocks."""
+        return sum(kind.layers * kind.linear_parameters_per_layer for kind in self.kinds())
 
     @property
     def linear_parameters_per_layer(self) -> int:
@@ -111,7 +152,11 @@ class Transformer:
         """Weights that a token does not pass: of the experts that are not chosen for it."""
         idle = max(0, self.experts - self.experts_per_token)
         linears = self.linears()
-        return self.layers * idle * sum(linears[name][0] * linears[name][1] for name in OF_EXPERTS & set(linears))
+        return (
+            (self.layers - self.dense_layers)
+            * idle
+            * sum(linears[name][0] * linears[name][1] for name in OF_EXPERTS & set(linears))
+        )
 
     @property
     def norm_parameters(self) -> int:
@@ -124,7 +169,8 @@ class Transformer:
         linears = self.linears()
         biased = linears if self.biases else ("q_proj", "k_proj", "v_proj") if self.qkv_biases else ()
         heads = 2 * self.head_size if self.head_norms else 0
-        rest = sum(linears[name][1] for name in biased) + self.experts * self.hidden + heads
+        router = (self.experts + self.shared_gate) * self.hidden
+        rest = sum(linears[name][1] for name in biased) + router + heads
         return self.linear_parameters_per_layer + rest + self.norms_per_layer * self.norm_parameters
 
     def block_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -134,6 +180,7 @@ class Transformer:
             biased = self.biases or (self.qkv_biases and name in ("q_proj", "k_proj", "v_proj"))
             shapes += [(outputs * self.copies(name), inputs), *([(outputs,)] if biased else [])]
         shapes += [(self.experts, self.hidden)] if self.experts else []
+        shapes += [(1, self.hidden)] if self.shared_gate else []
         shapes += [(self.head_size,)] * 2 if self.head_norms else []
         return (*shapes, *self._norm_shapes() * self.norms_per_layer)
 
@@ -152,11 +199,11 @@ class Transformer:
         return ((self.hidden,),) * (2 if self.norm == "layer" else 1)
 
     def adapter_shapes(self, rank: int, targets: tuple[str, ...] = ()) -> tuple[tuple[int, ...], ...]:
-        """Shapes of one block's LoRA adapters: (rank, inputs) and (outputs, rank) a target."""
-        linears = self._checked(targets)
+        """Shapes of one block's LoRA adapters: (rank, inputs) and (outputs, rank) a target that the block has."""
+        linears = self.linears()
         return tuple(
             shape
-            for name in targets or linears
+            for name in (one for one in targets or linears if one in linears)
             for shape in ((rank * self.copies(name), linears[name][0]), (linears[name][1] * self.copies(name), rank))
         )
 
@@ -174,7 +221,7 @@ class Transformer:
     @property
     def parameters(self) -> int:
         """All parameters; a tied embedding counts once."""
-        return self.layers * self.parameters_per_layer + self.outer_parameters
+        return self.block_parameters + self.outer_parameters
 
     @property
     def lookup_parameters(self) -> int:
@@ -206,23 +253,26 @@ class Transformer:
     def hardware_flops_per_token(self, sequence_length: int, *, recompute: float = 1.0) -> float:
         """Operations executed per token where a share ``recompute`` of the blocks' forward pass is done twice."""
         blocks = (
-            2.0 * (self.layers * self.parameters_per_layer - self.idle_parameters)
-            + self.attention_flops_per_token(sequence_length) / 3
+            2.0 * (self.block_parameters - self.idle_parameters) + self.attention_flops_per_token(sequence_length) / 3
         )
         return self.flops_per_token(sequence_length) + recompute * blocks
 
     def lora_parameters(self, rank: int, targets: tuple[str, ...] = ()) -> int:
         """Trainable parameters of LoRA adapters, rank x (inputs + outputs) a target; no targets: every linear layer."""
-        linears = self._checked(targets)
-        return self.layers * sum(rank * sum(linears[name]) * self.copies(name) for name in targets or linears)
+        self._check(targets)
+        return sum(
+            kind.layers * rank * sum(size) * kind.copies(name)
+            for kind in self.kinds()
+            for name, size in kind.linears().items()
+            if name in targets or not targets
+        )
 
-    def _checked(self, targets: tuple[str, ...]) -> dict[str, tuple[int, int]]:
-        """The linear layers, all ``targets`` among them."""
-        linears = self.linears()
+    def _check(self, targets: tuple[str, ...]) -> None:
+        """Raises UsageError for a linear layer that no block has."""
+        linears = {name: size for kind in self.kinds() for name, size in kind.linears().items()}
         for name in targets:
             if name not in linears:
                 raise unknown_name(f"linear layer of {self.name}", name, linears)
-        return linears
 
     def lora_flops_per_token(self, sequence_length: int, rank: int, targets: tuple[str, ...] = ()) -> float:
         """Operations per token with a frozen base: 4 N (forward, gradient of inputs), 6 N_lora, attention in full."""
@@ -232,85 +282,3 @@ class Transformer:
     def resized(self, **changes: int) -> "Transformer":
         """The same family in another size; named ``custom``. Raises UsageError where the sizes do not fit together."""
         return replace(self, **{"name": "custom", **changes})  # type: ignore[arg-type]  # sizes are int
-
-
-def _gpt(name: str, layers: int, hidden: int, heads: int, *, context: int = 1024) -> Transformer:
-    return Transformer(
-        name=name,
-        layers=layers,
-        hidden=hidden,
-        heads=heads,
-        feedforward=4 * hidden,
-        vocabulary=50257,
-        gated=False,
-        norm="layer",
-        biases=True,
-        tied=True,
-        positions=context,
-        context=context,
-    )
-
-
-def _llama(name: str, shape: tuple[int, int, int, int, int, int], *, context: int, tied: bool = False) -> Transformer:
-    layers, hidden, heads, kv_heads, feedforward, vocabulary = shape
-    return Transformer(
-        name=name,
-        layers=layers,
-        hidden=hidden,
-        heads=heads,
-        kv_heads=kv_heads,
-        feedforward=feedforward,
-        vocabulary=vocabulary,
-        tied=tied,
-        context=context,
-    )
-
-
-# Published configurations: openai/gpt2*, Brown et al. 2020 (table 2.1), meta-llama/*, TinyLlama, mistralai/*, Qwen/*.
-# `tiny` and `small` are ours: for CPUs and tests.
-_PRESETS: tuple[Transformer, ...] = (
-    _llama("tiny", (2, 64, 4, 2, 176, 512), context=256),
-    _llama("small", (4, 256, 8, 4, 704, 4096), context=512),
-    _gpt("gpt2", 12, 768, 12),
-    _gpt("gpt2-medium", 24, 1024, 16),
-    _gpt("gpt2-large", 36, 1280, 20),
-    _gpt("gpt2-xl", 48, 1600, 25),
-    _gpt("gpt3-175b", 96, 12288, 96, context=2048),
-    _llama("tinyllama-1.1b", (22, 2048, 32, 4, 5632, 32000), context=2048),
-    _llama("llama-2-7b", (32, 4096, 32, 32, 11008, 32000), context=4096),
-    _llama("llama-2-13b", (40, 5120, 40, 40, 13824, 32000), context=4096),
-    _llama("llama-2-70b", (80, 8192, 64, 8, 28672, 32000), context=4096),
-    _llama("llama-3.2-1b", (16, 2048, 32, 8, 8192, 128256), context=131072, tied=True),
-    _llama("llama-3.2-3b", (28, 3072, 24, 8, 8192, 128256), context=131072, tied=True),
-    _llama("llama-3.1-8b", (32, 4096, 32, 8, 14336, 128256), context=131072),
-    _llama("llama-3.1-70b", (80, 8192, 64, 8, 28672, 128256), context=131072),
-    _llama("llama-3.1-405b", (126, 16384, 128, 8, 53248, 128256), context=131072),
-    _llama("mistral-7b", (32, 4096, 32, 8, 14336, 32000), context=32768),
-    replace(_llama("qwen2.5-7b", (28, 3584, 28, 4, 18944, 152064), context=131072), qkv_biases=True),
-)
-PRESETS: dict[str, Transformer] = {preset.name: preset for preset in _PRESETS}
-
-# The same model under the names people type.
-ALIASES: dict[str, str] = {
-    "gpt": "gpt2",
-    "llama-1b": "llama-3.2-1b",
-    "llama-3b": "llama-3.2-3b",
-    "llama-7b": "llama-2-7b",
-    "llama-8b": "llama-3.1-8b",
-    "llama-3-8b": "llama-3.1-8b",
-    "llama-13b": "llama-2-13b",
-    "llama-70b": "llama-3.1-70b",
-    "llama-3-70b": "llama-3.1-70b",
-    "llama-405b": "llama-3.1-405b",
-    "mistral": "mistral-7b",
-    "qwen-7b": "qwen2.5-7b",
-}
-
-
-def preset_named(name: str) -> Transformer:
-    """A preset by its name or alias. Raises UsageError for another name, with those there are."""
-    key = name.strip().lower()
-    found = PRESETS.get(ALIASES.get(key, key))
-    if found is None:
-        raise unknown_name("model", name, (*PRESETS, *ALIASES))
-    return found

@@ -89,7 +89,7 @@ def work_of(gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: flo
         separate=separate * (0.5 if has_separate is None else float(has_separate)),
         logits=tokens * model.vocabulary * _BYTES_PER_LOGIT / bandwidth,
         adapters=tokens * _adapter_bytes(model, setup) / bandwidth,
-        packed=(2 + again) * model.layers * model.linear_parameters_per_layer / bandwidth if setup.quantized else 0.0,
+        packed=(2 + again) * model.linear_parameters / bandwidth if setup.quantized else 0.0,
         blocks=model.layers * (1 + again / 3),
         adapted=model.layers * targets * (1 + again / 3),
         hidden=model.hidden,
@@ -118,7 +118,7 @@ def _separate_bytes(model: Transformer, setup: TrainingSetup) -> float:
 
 def _product_flops(model: Transformer, setup: TrainingSetup) -> float:
     """Of the matrix products, for each token; recomputation included."""
-    again = setup.recomputed * 2.0 * (model.layers * model.parameters_per_layer - model.idle_parameters)
+    again = setup.recomputed * 2.0 * (model.block_parameters - model.idle_parameters)
     if setup.lora_rank:
         adapters = model.lora_parameters(setup.lora_rank, setup.lora_targets)
         return 4.0 * model.computing_parameters + 6.0 * adapters + again
@@ -129,6 +129,10 @@ def _adapter_bytes(model: Transformer, setup: TrainingSetup) -> float:
     """What adapters read and write beside their layers, for each token."""
     if not setup.lora_rank:
         return 0.0
-    linears = model.linears()
-    width = sum(sum(linears[name]) * model.copies(name) for name in setup.lora_targets or linears)
-    return model.layers * width * setup.compute_bytes * (3 + setup.recomputed)
+    width = sum(
+        kind.layers * sum(size) * kind.copies(name)
+        for kind in model.kinds()
+        for name, size in kind.linears().items()
+        if name in setup.lora_targets or not setup.lora_targets
+    )
+    return width * setup.compute_bytes * (3 + setup.recomputed)

@@ -185,7 +185,7 @@ def _network(options: EstimateOptions, machine: "Machine", layout: "Layout") -> 
 
 def _model(options: EstimateOptions) -> "Transformer":
     from raybench.performance_model.model_config import is_config, model_of_config
-    from raybench.performance_model.transformer import preset_named
+    from raybench.performance_model.presets import preset_named
 
     names = ("layers", "hidden", "heads", "kv_heads", "feedforward", "vocabulary")
     changes = {

@@ -12,8 +12,8 @@ from raybench.cli.planning.plan import command
 from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
+from raybench.performance_model.presets import preset_named
 from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import preset_named
 from tests.cli.test_plan_published import QWEN
 
 P5 = ("--nodes", "4", "--node-type", "p5.48xlarge")

@@ -9,8 +9,8 @@ from raybench.errors import UsageError
 from raybench.hardware.gpus import gpu_for
 from raybench.performance_model.efficiency import CALIBRATION, SPREAD, SPREAD_OF_OTHERS, expected_efficiency
 from raybench.performance_model.estimate import estimate
+from raybench.performance_model.presets import preset_named
 from raybench.performance_model.training_setup import TrainingSetup, heaviest
-from raybench.performance_model.transformer import preset_named
 from raybench.performance_model.work import clock_share, work_of
 from tests.performance_model.calibration_fit import Observation, fitted, observations
 from tests.performance_model.leave_one_out import outcome

@@ -16,8 +16,8 @@ from raybench.performance_model.communication import (
 )
 from raybench.performance_model.estimate import training_traffic
 from raybench.performance_model.layout import Layout, Network, wire_factor
+from raybench.performance_model.presets import preset_named
 from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import preset_named
 
 EIGHT = Layout(world_size=8, ranks_per_node=8)
 TWO_NODES = Layout(world_size=16, ranks_per_node=8)

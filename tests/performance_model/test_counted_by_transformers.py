@@ -1,4 +1,4 @@
-"""Parameters and operations of 19 known config.json files, against transformers' own models and torch's FLOP counter.
+"""Parameters and operations of 20 known config.json files, against transformers' own models and torch's FLOP counter.
 
 Models have no memory (the meta device), one and two layers of full width: blocks are alike, so that the rest follows.
 """

@@ -7,8 +7,8 @@ import pytest
 from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory, largest_batch
+from raybench.performance_model.presets import preset_named
 from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import preset_named
 
 MODEL = preset_named("llama-8b")
 EIGHT = Layout(world_size=8, ranks_per_node=8)

@@ -7,8 +7,8 @@ import pytest
 from raybench.performance_model.activations import block_activation_bytes_per_token as kept
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
+from raybench.performance_model.presets import preset_named
 from raybench.performance_model.training_setup import TrainingSetup, heaviest
-from raybench.performance_model.transformer import preset_named
 
 MODEL = preset_named("llama-2-7b")
 EIGHT, ALONE = Layout(world_size=8, ranks_per_node=8), Layout(world_size=1, ranks_per_node=8)

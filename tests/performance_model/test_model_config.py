@@ -1,6 +1,7 @@
 """Shapes from config.json files, as far as they decide: parameters as the released models have them."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ MODELS: dict[str, tuple[int, dict[str, Any]]] = {
     "Qwen3-30B-A3B": (30_532_122_624, {"model_type": "qwen3_moe", "hidden_size": 2048, "num_hidden_layers": 48,
         "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 6144,
         "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8, "vocab_size": 151936}),
+    "Qwen1.5-MoE-A2.7B": (14_315_784_192, {"model_type": "qwen2_moe", "hidden_size": 2048, "num_hidden_layers": 24,
+        "num_attention_heads": 16, "num_key_value_heads": 16, "intermediate_size": 5632, "moe_intermediate_size": 1408,
+        "shared_expert_intermediate_size": 5632, "num_experts": 60, "num_experts_per_tok": 4, "vocab_size": 151936}),
     "gemma-2b": (2_506_172_416, {"model_type": "gemma", "hidden_size": 2048, "num_hidden_layers": 18,
         "num_attention_heads": 8, "num_key_value_heads": 1, "head_dim": 256, "intermediate_size": 16384,
         "vocab_size": 256000}),
@@ -66,6 +70,7 @@ OTHERS: dict[str, tuple[int, dict[str, Any]]] = {
     "starcoder2-3b": (3_030_371_328, {"model_type": "starcoder2", "hidden_size": 3072, "num_hidden_layers": 30,
         "num_attention_heads": 24, "num_key_value_heads": 2, "intermediate_size": 12288, "vocab_size": 49152}),
 }  # fmt: skip
+QWEN_MOE = MODELS["Qwen1.5-MoE-A2.7B"][1]
 
 
 def written(folder: Path, fields: object) -> str:
@@ -90,6 +95,17 @@ def test_a_token_of_a_mixture_computes_with_its_experts_alone(tmp_path: Path) ->
     assert (model.parameters - model.idle_parameters) / 1e9 == pytest.approx(12.9, abs=0.05)
     dense = model.flops_per_token(2048) - model.attention_flops_per_token(2048)
     assert dense == 6 * (model.parameters - model.idle_parameters - model.lookup_parameters)
+
+
+def test_layers_without_experts_are_counted_apart(tmp_path: Path) -> None:
+    """One that is named, and each of odd number: what all tokens pass is the same, what waits is less."""
+    whole = model_of_config(written(tmp_path, QWEN_MOE))
+    some = model_of_config(written(tmp_path, {**QWEN_MOE, "mlp_only_layers": [3], "decoder_sparse_step": 2}))
+    experts, router, gate = 60 * 3 * 2048 * 1408, 60 * 2048, 2048  # as wide as the shared one is the MLP in their place
+    assert whole.parameters - some.parameters == 13 * (experts + router + gate)
+    assert whole.lora_parameters(8) - some.lora_parameters(8) == 13 * 60 * 3 * 8 * (2048 + 1408)
+    shapes = [shape for kind in some.kinds() for shape in kind.block_shapes() * kind.layers]
+    assert sum(math.prod(shape) for shape in (*shapes, *some.outer_shapes())) == some.parameters
 
 
 def test_the_language_model_of_one_that_sees_is_taken(tmp_path: Path) -> None:
@@ -124,6 +140,10 @@ def test_what_a_file_leaves_out_is_as_its_class_has_it(tmp_path: Path) -> None:
         ({**MODELS["Llama-2-7b"][1], "num_hidden_layers": -1}, "layers"),
         ({**MODELS["Llama-2-7b"][1], "attention_bias": True}, "attention_bias"),
         ({**MODELS["Mixtral-8x7B-v0.1"][1], "num_experts_per_tok": 9}, "experts"),
+        ({**QWEN_MOE, "mlp_only_layers": [24]}, "mlp_only_layers is .24., no list of layers from 0 to 23"),
+        ({**QWEN_MOE, "mlp_only_layers": "0"}, "mlp_only_layers is 0, no list"),
+        ({**QWEN_MOE, "num_experts": None}, "'num_experts' is missing"),
+        ({**QWEN_MOE, "shared_expert_intermediate_size": 0}, "shared_expert_intermediate_size is 0"),
         ({**MODELS["Llama-2-7b"][1], "num_key_value_heads": 0}, "num_key_value_heads is 0"),
         ({**MODELS["Llama-2-7b"][1], "head_dim": 10**40}, "more than a transformer has"),
         ({**MODELS["Llama-2-7b"][1], "tie_word_embeddings": "false"}, "neither true nor false"),

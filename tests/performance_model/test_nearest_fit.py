@@ -6,8 +6,8 @@ import pytest
 
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.nearest_fit import Fitting, nearest_fit
+from raybench.performance_model.presets import preset_named
 from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import preset_named
 
 GIB = 2**30
 EIGHT = Layout(world_size=8, ranks_per_node=8)

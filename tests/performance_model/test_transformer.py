@@ -3,7 +3,7 @@
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.transformer import PRESETS, preset_named
+from raybench.performance_model.presets import PRESETS, preset_named
 
 # numel() over the parameters of the released checkpoints.
 RELEASED = {

@@ -8,8 +8,8 @@ import pytest
 from raybench.errors import UsageError
 from raybench.performance_model.activations import block_activation_bytes_per_token
 from raybench.performance_model.estimate import estimate
+from raybench.performance_model.presets import preset_named
 from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import preset_named
 from raybench.services.estimate import EstimateOptions, estimate_request
 from raybench.services.planning.counted_model import counted_model, is_import_path, model_of
 
@@ -19,7 +19,7 @@ SOURCE = """
 import torch
 from torch import nn
 from raybench.benchmarks.training.models.transformer import LanguageModel
-from raybench.performance_model.transformer import preset_named
+from raybench.performance_model.presets import preset_named
 
 def language():
     return LanguageModel(preset_named("tinyllama-1.1b"))

@@ -47,15 +47,15 @@ class ModelPart(Transformer):
         """Weights of its experts that a token of its own does not pass; below zero where it passes others' instead."""
         linears, more = self.linears(), max(1, self.experts // self.expert_ranks) - self.experts_per_token
         each = sum(math.prod(linears[name]) for name in OF_EXPERTS & set(linears))
-        return self.layers * more * each if self.experts else 0
+        return (self.layers - self.dense_layers) * more * each if self.experts else 0
 
     @property
     def expert_parameters(self) -> int:
         """Weights of the experts that this rank has; 0 where experts are not spread."""
         if self.expert_ranks == 1:
             return 0
-        linears = self.linears()
-        return self.layers * sum(math.prod(linears[name]) * self.copies(name) for name in OF_EXPERTS & set(linears))
+        layers, linears = self.layers - self.dense_layers, self.linears()
+        return layers * sum(math.prod(linears[name]) * self.copies(name) for name in OF_EXPERTS & set(linears))
 
 
 def held_parameters(part: Transformer, layout: Layout, shards: int) -> float:
@@ -76,7 +76,7 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
     if not layout.is_cut:
         return model
     _check(model, layout)
-    ranks = layout.tensor
+    ranks, layers = layout.tensor, math.ceil(model.layers / layout.pipeline)
     cut = ModelPart(
         **asdict(model),
         embeds=stage == 0,
@@ -85,11 +85,14 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
     )
     return replace(
         cut,
-        layers=math.ceil(model.layers / layout.pipeline),
+        layers=layers,
         heads=model.heads // ranks,
         kv_heads=max(1, model.key_value_heads // ranks),
         head_width=model.head_size,
         feedforward=math.ceil(model.feedforward / ranks),
+        shared_feedforward=math.ceil(model.shared_feedforward / ranks),
+        dense_layers=min(model.dense_layers, layers) if stage == 0 else 0,
+        dense_feedforward=math.ceil(model.dense_feedforward / ranks),
         vocabulary=math.ceil(model.vocabulary / ranks),
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 
 def _models() -> Iterable[str]:
-    from raybench.performance_model.transformer import PRESETS
+    from raybench.performance_model.presets import PRESETS
 
     return PRESETS
 

@@ -12,7 +12,7 @@ from raybench.benchmarks.training.models.shapes import check_model, shape_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.errors import UsageError
 from raybench.performance_model.model_config import model_of_config
-from raybench.performance_model.transformer import PRESETS
+from raybench.performance_model.presets import PRESETS
 from tests.performance_model.test_model_config import MODELS, written
 
 SMALL = {

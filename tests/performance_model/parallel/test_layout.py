@@ -10,8 +10,9 @@ from raybench.performance_model.estimate import training_traffic
 from raybench.performance_model.layout import Group, Layout, Network
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory
 from raybench.performance_model.parallel.part import batches_in_flight, bubble_share, part_of
+from raybench.performance_model.presets import preset_named
 from raybench.performance_model.training_setup import TrainingSetup, strategy_named
-from raybench.performance_model.transformer import Transformer, preset_named
+from raybench.performance_model.transformer import Transformer
 
 LLAMA, SMALL = preset_named("llama-70b"), preset_named("llama-8b")
 MIXTURE = replace(preset_named("mistral-7b"), name="mixture", experts=8, experts_per_token=2)

@@ -5,7 +5,8 @@ from itertools import pairwise
 
 from raybench.benchmarks.training.options import SPIRAL_CLASSES, SPIRAL_INPUTS, TrainingOptions
 from raybench.errors import UsageError, unknown_name
-from raybench.performance_model.transformer import ALIASES, PRESETS, Transformer, preset_named
+from raybench.performance_model.presets import ALIASES, PRESETS, preset_named
+from raybench.performance_model.transformer import Transformer
 
 CNN_IMAGE, CNN_WIDTHS, CNN_CLASSES = 32, (32, 64, 128), 10
 BYTE_VALUES = 256

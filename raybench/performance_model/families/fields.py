@@ -1,0 +1,61 @@
+"""Fields of a ``config.json``, each checked where it is read."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from raybench.performance_model.transformer import Transformer
+
+Fields = Mapping[str, Any]
+Reader = Callable[[str, Fields], Transformer]  # of a model's name and its fields
+
+
+def whole(fields: Fields, *names: str, default: int | None = None) -> int:
+    """The first of these that is there, a whole number."""
+    for name in names:
+        value = fields.get(name)
+        if value is not None:
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ValueError(f"{name} is {value!r}, no whole number")
+            if value < 1:
+                raise ValueError(f"{name} is {value}; it must be at least 1")
+            return value
+    if default is None:
+        raise KeyError(names[0])
+    return default
+
+
+def flag(fields: Fields, name: str, *, default: bool) -> bool:
+    """True or false; null and what is not there are as the class has it."""
+    value = fields.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}, neither true nor false")
+    return default if value is None else value
+
+
+def without(fields: Fields, *names: str) -> None:
+    """Raises ValueError where one of these is on: parameters come with it that are not counted."""
+    for name in names:
+        if flag(fields, name, default=False):
+            raise ValueError(f"{name} is true, which is not supported")
+
+
+def rotary(name: str, fields: Fields, *, shared: int | None = None, **own: Any) -> Transformer:
+    """Of Llama's kind: RMSNorm, SwiGLU, rotary positions; ``own`` is what an architecture has of its own.
+
+    ``shared``: heads of keys and values of its class where the file does not name them; null is as many as heads.
+    """
+    heads = whole(fields, "num_attention_heads")
+    shared = heads if shared is None or "num_key_value_heads" in fields else shared
+    shape: dict[str, Any] = {
+        "name": name,
+        "layers": whole(fields, "num_hidden_layers"),
+        "hidden": whole(fields, "hidden_size"),
+        "heads": heads,
+        "kv_heads": whole(fields, "num_key_value_heads", default=shared),
+        "head_width": whole(fields, "head_dim", default=0),
+        "feedforward": whole(fields, "intermediate_size"),
+        "vocabulary": whole(fields, "vocab_size"),
+        "context": whole(fields, "max_position_embeddings", default=2048),
+        "tied": flag(fields, "tie_word_embeddings", default=False),
+    }
+    return Transformer(**(shape | own))

@@ -71,7 +71,7 @@ _OPTIONS: list[Any] = [
     click.option("--reduce-each/--reduce-last", default=True,
                  help="FSDP with --gradient-accumulation-steps: reduce gradients in "
                  "each micro-batch, as most people do, or add them up whole and reduce them in the last, as raybench "
-                 "train does: less is sent, more is held.  [default: each]"),
+                 "train does unless it is told --reduce-each: less is sent, more is held.  [default: each]"),
     click.option("--dtype", type=click.Choice(list(BYTES)), default="bf16", show_default=True,
                  help="Type of the computation."),
     click.option("--parameter-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True,

@@ -44,13 +44,16 @@ _OPTIONS: list[Any] = [
     click.option("--learning-rate", type=float, metavar="X", help="[default: 0.001]"),
     click.option("--gradient-accumulation-steps", "--accumulate", "accumulate", type=int, metavar="N",
                  help="Micro-batches a step; gradients are synchronised in the "
-                 "last.  [default: 1]"),
+                 "last, but with --reduce-each.  [default: 1]"),
     click.option("--activation-checkpointing", "--checkpoint-activations", "checkpoint_activations",
                  is_flag=True, default=None, help="Compute activations again in the "
                  "backward pass instead of keeping them."),
     click.option("--compile", is_flag=True, default=None, help="torch.compile the model."),
     click.option("--sharding", metavar="KIND", help="Of fsdp: full; grad-op keeps gathered parameters until the "
                  "backward pass; hybrid shards within a node.  [default: full]"),
+    click.option("--reduce-each/--reduce-last", default=None, help="Of fsdp with --gradient-accumulation-steps: "
+                 "reduce gradients in each micro-batch, as plan and estimate assume, or add them up whole and reduce "
+                 "them in the last: less is sent, more is held.  [default: last]"),
     click.option("--bucket-mib", type=int, metavar="N", help="Gradients that ddp sends together.  [default: 25]"),
     click.option("--comm-hook", metavar="NAME", help="What gradients are sent as: none (as they are), fp16, bf16, or "
                  "powersgd (of a low rank; not of fsdp). All but none are less exact.  [default: none]"),

@@ -56,7 +56,12 @@ def middle_of(way: dict[str, Any]) -> float:
 
 
 def test_what_is_as_fast_is_done_the_simplest_way() -> None:
-    assert planned("gpt2", *P5)["ways"][0]["strategy"] == "ddp"
+    plan = planned("gpt2", *P5, "--samples-per-step", "65536")
+    best = plan["ways"][0]
+    assert best["strategy"] == "ddp"
+    assert best["accumulation"] > 1
+    assert "--reduce-each" not in best["command"]
+    assert "sync_each_batch" not in " ".join(plan["launch"])
 
 
 def test_a_model_of_70b_on_four_nodes_needs_shards_and_recomputation_or_is_cut() -> None:
@@ -65,6 +70,8 @@ def test_a_model_of_70b_on_four_nodes_needs_shards_and_recomputation_or_is_cut()
     whole = [way for way in fitting if way["tensor_parallel"] * way["pipeline_parallel"] == 1]
     assert [(way["strategy"], way["activation_checkpointing"]) for way in whole] == [("fsdp", True)]
     assert "--activation-checkpointing" in whole[0]["command"]
+    accumulated = whole[0]["accumulation"] > 1  # shards that add up whole gradients would not fit
+    assert accumulated == ("--reduce-each" in whole[0]["command"]) == ("sync_each_batch" in " ".join(plan["launch"]))
     cut = [way for way in fitting if way not in whole]
     assert {way["tensor_parallel"] for way in cut} <= {4, 8}
     assert all(way["peak"] < 0.95 * plan["device_bytes"] for way in cut)

@@ -221,6 +221,10 @@ def test_shards_that_reduce_last_are_no_shards_that_reduce_each_time(tmp_path: P
     asked = (*ASKED, "--strategy", "fsdp", "--accumulation", "2", "--result", path)
     assert "--reduce-last" in told(*asked)["measured"][0]["why_not"]
     assert told(*asked, "--reduce-last")["measured"][0]["taken"][0] == "step time"
+    each = written(tmp_path, training(name="fsdp", options={"accumulate": 2, "reduce_each": True}))
+    asked = (*asked[:-1], each)
+    assert told(*asked)["measured"][0]["taken"][0] == "step time"
+    assert "--reduce-each" in told(*asked, "--reduce-last")["measured"][0]["why_not"]
 
 
 @pytest.mark.parametrize("name", ["memory-6cd7514", "training-a0b1ea6"])

@@ -49,8 +49,9 @@ class TrainingOptions:
 
     ``batch_size`` is samples a rank and micro-batch; a step has ``accumulate`` of those. ``sharding`` is of fsdp only:
     ``grad-op`` keeps the gathered parameters between forward and backward, ``hybrid`` shards within a node and
-    replicates over nodes. ``comm_hook`` says what gradients are sent as: ``hook.py``. ``adapter`` is of lora and qlora:
-    raybench's own, or peft's with bitsandbytes' 4-bit base.
+    replicates over nodes; with ``reduce_each`` gradients are reduced after each micro-batch, else added up whole and
+    reduced after the last. ``comm_hook`` says what gradients are sent as: ``hook.py``. ``adapter`` is of lora and
+    qlora: raybench's own, or peft's with bitsandbytes' 4-bit base.
     ``data``: random samples, which nothing can be learned from; a set of MADE_DATA; or a file or folder of text. Of it
     ``validation_share`` is held out and evaluated every ``eval_every`` timed steps (0: never, None: ten times) and at
     the end. ``lr_warmup_steps`` count from the first step, before the timed ones.
@@ -76,6 +77,7 @@ class TrainingOptions:
     checkpoint_activations: bool = False
     compile: bool = False
     sharding: str = "full"
+    reduce_each: bool = False
     bucket_mib: int = 25
     comm_hook: str = "none"
     powersgd_rank: int = 1

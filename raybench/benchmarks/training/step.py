@@ -56,7 +56,8 @@ class Trainer:
         losses = []
         for micro in range(self._options.accumulate):
             self._micro_batch = micro
-            losses.append(self._micro(number, synchronised and micro == self._options.accumulate - 1))
+            is_reduced = self.strategy.reduces_each or micro == self._options.accumulate - 1
+            losses.append(self._micro(number, synchronised and is_reduced))
         found_norm = self._update(norm=norm)
         loss = torch.stack(losses).mean()  # within the step: where its end is reached, its loss is there
         self._clock = None

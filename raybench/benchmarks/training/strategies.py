@@ -24,6 +24,7 @@ class Replica:
     """A model in every rank: gradients are averaged in buckets while the backward pass goes on."""
 
     has_gradient_marks = True  # a parameter's hook fires when its own gradient is ready, before it is averaged
+    reduces_each = False
 
     def __init__(self, context: RankContext, model: nn.Module, options: TrainingOptions) -> None:
         self.plain = model
@@ -56,6 +57,7 @@ class Shards:
 
     def __init__(self, mesh: Any, model: nn.Module, options: TrainingOptions, dtype: str) -> None:
         self.plain = model
+        self.reduces_each = options.reduce_each  # of a step's micro-batches; else the last alone
         self._groups = {} if mesh.ndim == 1 else {name: mesh.get_group(name) for name in mesh.mesh_dim_names}
         settings: dict[str, Any] = {"mesh": mesh}
         if options.sharding == "grad-op":  # else PyTorch's own: all but the root are released after the forward pass

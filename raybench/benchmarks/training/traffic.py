@@ -28,7 +28,7 @@ def step_traffic(context: RankContext, model: nn.Module, name: str, options: Tra
         parameter_bytes=width,
         gradient_bytes=reduce_dtype(options).itemsize,
         accumulation=options.accumulate,
-        no_sync=True,
+        no_sync=not options.reduce_each,
     )
     return fsdp_traffic(shard_units(model), layout, sharding)
 

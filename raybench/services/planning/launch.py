@@ -15,6 +15,8 @@ _SHARDING = {"fsdp": "full", "fsdp-grad-op": "grad-op", "fsdp-hybrid": "hybrid"}
 _ACCELERATE = {"fsdp": "FULL_SHARD", "fsdp-grad-op": "SHARD_GRAD_OP", "fsdp-hybrid": "HYBRID_SHARD"}
 _PRECISIONS = {"bf16": "--bf16 True", "fp16": "--fp16 True", "tf32": "--tf32 True"}  # of transformers
 _OPTIMIZERS = {"adamw-8bit": "adamw_bnb_8bit", "sgd": "sgd", "momentum": "sgd --optim_args momentum=0.9"}
+# Without it transformers' Trainer adds whole gradients up (transformers pull request 43919 made it heed this, 2026-02).
+_SYNC_EACH = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
 _TRAINED = ("adamw", "adam", "sgd")  # optimizers of raybench train
 _USUAL_RANK = 16  # of LoRA there
 
@@ -40,11 +42,18 @@ def command_of(way: "Way", request: "EstimateRequest", model: str, *, gpus_per_n
     words += ["--sequence-length", str(setup.sequence_length), "--dtype", request.dtype]
     if way.estimate.request.accumulation > 1:
         words += ["--gradient-accumulation-steps", str(way.estimate.request.accumulation)]
+        words += ["--reduce-each"] if reduces_each(way) else []
     words += ["--optimizer", setup.optimizer] if setup.optimizer != _TRAINED[0] else []
     words += ["--lora-rank", str(setup.lora_rank)] if adapted and setup.lora_rank != _USUAL_RANK else []
     words += ["--activation-checkpointing"] if setup.checkpointing else []
     words += ["--compile"] if setup.compiled else []
     return shlex.join(words)
+
+
+def reduces_each(way: "Way") -> bool:
+    """Whether the way's shards reduce in each micro-batch of several, which neither program does by itself."""
+    one = way.estimate.request
+    return one.setup.strategy in _SHARDING and one.accumulation > 1 and not one.layout.is_cut
 
 
 def _is_trained(model: str) -> bool:
@@ -90,6 +99,7 @@ def _trainer(way: "Way") -> str:
     words += (
         ["--gradient_checkpointing True"] if one.setup.checkpointing and one.setup.strategy not in _ACCELERATE else []
     )
+    words += [f"--accelerator_config {shlex.quote(json.dumps(_SYNC_EACH))}"] if reduces_each(way) else []
     return " ".join(words)
 
 

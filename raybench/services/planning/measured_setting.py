@@ -172,8 +172,8 @@ def _of_training(setting: Setting, request: "EstimateRequest") -> Iterator[str]:
         yield f"strategy {name if name != 'fsdp' else strategy}, asked {setup.strategy}"
     if setup.lora_rank and name in ("lora", "qlora") and setting.parameter("lora_rank") != setup.lora_rank:
         yield f"LoRA rank {setting.parameter('lora_rank')}, asked {setup.lora_rank}"
-    if strategy == setup.strategy != "ddp" and request.accumulation > 1 and not setup.whole_gradients:
-        yield "gradients reduced after the last micro-batch, asked after each (--reduce-last)"
+    if strategy == setup.strategy != "ddp" and request.accumulation > 1:
+        yield from _reduction_difference(bool(setting.parameter("reduce_each")), not setup.whole_gradients)
     hook, bucket = setting.parameter("comm_hook"), setting.parameter("bucket_mib")
     if hook not in (None, "none"):
         yield f"gradients sent by the hook {hook}"
@@ -181,6 +181,14 @@ def _of_training(setting: Setting, request: "EstimateRequest") -> Iterator[str]:
         yield f"buckets of {bucket} MiB"
     if request.power_watts is not None:
         yield f"asked with {request.power_watts:g} W a GPU"
+
+
+def _reduction_difference(measured_each: bool, asked_each: bool) -> Iterator[str]:
+    """Of shards that accumulate; a result that does not say it is of a time when they reduced last alone."""
+    if asked_each and not measured_each:
+        yield "gradients reduced after the last micro-batch, asked after each (--reduce-last)"
+    elif measured_each and not asked_each:
+        yield "gradients reduced after each micro-batch, asked after the last (--reduce-each)"
 
 
 def _method_difference(name: str, request: "EstimateRequest") -> Iterator[str]:

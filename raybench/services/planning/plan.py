@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from raybench.errors import UsageError
 from raybench.services.estimate import EstimateOptions, estimate_request, measured_settings
 from raybench.services.planning.goal import Goal, judged
-from raybench.services.planning.launch import command_of, launch_lines
+from raybench.services.planning.launch import command_of, launch_lines, reduces_each
 from raybench.services.planning.nearest import nearest_plan
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _TOKENS_PER_STEP = 1 << 20  # of all ranks, where nobody says: GPT-3 13B's batch, and what many fine-tune with is less
 _ADAPTER_SAMPLES = 64  # of a step, with adapters
 _LORA_RANK = 16
+_EACH = "shards reduce gradients in each micro-batch (--reduce-each; Trainer: sync_each_batch, transformers of 2026-02)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         reason=conclusion.reason,
         ways=told,
         launch=launch_lines(ways[0]),
-        assumed=assumed,
+        assumed=(*assumed, _EACH) if reduces_each(ways[0]) else assumed,
         unknown=tuple(ways[0].estimate.unknown),
         measured=measured,
     )

@@ -65,7 +65,7 @@ def skipped(name: str, **options: Any) -> str | None:
             {"model": "gpt2", "layers": 2, "hidden_size": 32, "heads": 4, "intermediate_size": 64, "vocabulary": 97},
         ),
         ("ddp", {"dtype": "bfloat16", "checkpoint_activations": True}),
-        ("fsdp", {}),
+        ("fsdp", {"accumulate": 2, "reduce_each": True}),
         ("fsdp", {"sharding": "grad-op", "accumulate": 2, "dtype": "bfloat16", "comm_hook": "fp16"}),
         ("lora", {"lora_rank": 4}),
         ("qlora", {"lora_rank": 4}),

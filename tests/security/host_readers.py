@@ -22,8 +22,7 @@ from diagnostics.agent.sources.nics import Nics
 from diagnostics.agent.sources.others import Others, _processes
 from diagnostics.agent.sources.ports import Ports
 from diagnostics.agent.sources.processes import Processes
-from diagnostics.agent.sources.tcp_paths import read_carried
-from diagnostics.agent.sources.tcp_peers import read_connections
+from diagnostics.agent.sources.tcp_connections import read_connections
 from diagnostics.engine import Reading
 from diagnostics.errors import UnreadableInputError
 from diagnostics.follow import Tail
@@ -75,12 +74,6 @@ _KMSG = (
     b"4,1,5678901,-;NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.\n SUBSYSTEM=pci\n"
     b"4,2,5678902,-;mlx5_core 0000:5c:00.0 ens1: Link down\n"
 )
-_SS = (
-    b"ESTAB 0 0 10.88.0.2:9 10.88.0.1:5 cubic mss:1448 bytes_acked:35937093 data_segs_out:24820 busy:13940ms "
-    b"rwnd_limited:40ms(0.3%) retrans:0/271 dsack_dups:6 minrtt:0.052\n"
-    b"ESTAB 0 0 10.0.0.1:22 10.0.0.2:5555 cubic wscale:7,7 rto:204 retrans:0/271 dsack_dups:6 rcv_space:14600\n"
-    b"ESTAB 0 0 [::ffff:10.0.0.1]:22 [::ffff:10.0.0.3]:5555 cubic rto:204 retrans:0/3\n"
-)
 
 
 @contextmanager
@@ -121,8 +114,7 @@ def read_machine(data: bytes) -> list[object]:
             readings += _readings(sources)
         dict(_processes(root / "proc"))
     told = [one for one in readings if one.values or one.events]
-    lines = data.decode("ascii", "replace").splitlines()
-    return [*told, *read_connections(lines), *read_carried(lines)]
+    return [*told, *read_connections(data)]
 
 
 def _readings(sources: Sequence[OpenSource]) -> list[Sample]:
@@ -139,7 +131,7 @@ def kernel_files() -> list[bytes]:
         _STAT,
         _STATUS,
         _KMSG,
-        _SS,
+        (TESTS / "diagnostics/agent/sock_diag.bin").read_bytes(),
         b"4: ACTIVE",
         b"400 Gb/sec (4X NDR)",
     ]

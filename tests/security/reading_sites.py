@@ -38,8 +38,10 @@ ANSIBLES = "what Ansible hands to a module, or prints of an inventory: it has ch
 USERS = "what the user typed, or a variable of their scheduler"
 HEADS = "in a child, whose end is told: tests/security/test_hostile_head.py"
 SHOWN = "cuts a text that is shown, and reads nothing in it"
+KERNELS = "where the kernel alone answers; what it says of others goes to a function with a target"
 KUBECTLS = "what kubectl prints of the cluster that the user named; a target would be better"
 WITHOUT_TARGET: Mapping[str, str] = {
+    "diagnostics/agent/sources/tcp_connections.py:_answers": KERNELS,
     "raybench/benchmarks/node_tests/loopback.py:_line": OURS,
     "raybench/execution/launched/linked_node.py:_start": OURS,
     "raybench/execution/launched/session.py:place_of": OURS,

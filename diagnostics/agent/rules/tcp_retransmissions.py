@@ -4,8 +4,8 @@ Symptom: of what the machine sent within three seconds, 1 % and fifty segments o
 more than one reading. What the peer says it had already (DSACK) was not lost: a machine whose processors are taken
 answers so late that its peers send a whole window again.
 
-The finding names the peers to which most of them went, where ``ss`` tells: the machine that sends them again need not
-be the one whose link loses them.
+The finding names the peers to which most of them went, where the kernel tells: the machine that sends them again need
+not be the one whose link loses them.
 
 Why: packets are dropped between two nodes: an overloaded link, a shaper or firewall, a bad cable, an MTU that does not
 fit. TCP halves its rate at each loss, so 1 % is enough to make ten times less of a fast link.

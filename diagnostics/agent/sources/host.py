@@ -7,10 +7,8 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from diagnostics.agent.sources.base import Sample, SourceUnavailableError
-from diagnostics.limits import LOOPBACK
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -120,45 +118,17 @@ def _diskstats(text: str) -> Values:
 
 
 def _snmp(text: str) -> Values:
-    tcp = _tcp_counters(text)
+    tcp = tcp_counters(text)
     yield "host/tcp/sent_segments", int(tcp["OutSegs"])
     yield "host/tcp/retransmitted_segments", int(tcp["RetransSegs"])
 
 
-class TcpSegments(NamedTuple):
-    """Of the machine, since it came up."""
-
-    sent: int
-    sent_again: int
-
-
-def tcp_segments(proc: Path) -> TcpSegments:
-    """Out of ``/proc/net/snmp``. Raises SourceUnavailableError where it cannot be read, or has another form."""
-    try:
-        tcp = _tcp_counters((proc / "net/snmp").read_text("ascii", "replace"))
-        return TcpSegments(sent=int(tcp["OutSegs"]), sent_again=int(tcp["RetransSegs"]))
-    except (OSError, ValueError, KeyError) as error:
-        raise SourceUnavailableError(f"{proc}/net/snmp: {error}") from error
-
-
-def sent_to_others(proc: Path) -> int | None:
-    """Bytes that all interfaces but the loopback have sent; None where ``/proc/net/dev`` does not say.
-
-    ``  eth0: 1296 16 0 0 0 0 0 0 1296 16 ...``: eight figures of what was received, then what was sent.
-    """
-    try:
-        lines = (line.partition(":") for line in (proc / "net/dev").read_text("ascii", "replace").splitlines()[2:])
-        return sum(int(rest.split(maxsplit=9)[8]) for name, _, rest in lines if rest and name.strip() != LOOPBACK)
-    except (OSError, ValueError, IndexError):
-        return None
-
-
 def _netstat(text: str) -> Values:
     """Segments of which the peer said (DSACK, RFC 2883) that it had them already; counted since Linux 5.9."""
-    yield "host/tcp/needlessly_retransmitted_segments", int(_tcp_counters(text, "TcpExt:")["TCPDSACKRecvSegs"])
+    yield "host/tcp/needlessly_retransmitted_segments", int(tcp_counters(text, "TcpExt:")["TCPDSACKRecvSegs"])
 
 
-def _tcp_counters(text: str, mark: str = "Tcp:") -> dict[str, str]:
+def tcp_counters(text: str, mark: str = "Tcp:") -> dict[str, str]:
     """Two lines ``Tcp:``, names and values."""
     names, values = (line.split() for line in text.splitlines() if line.startswith(mark))
     return dict(zip(names, values, strict=True))

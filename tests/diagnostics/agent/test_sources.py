@@ -1,8 +1,11 @@
 """What each source reads, of a machine made of files, and of this one; what is not there is missing and never 0."""
 
+import errno
 import os
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +21,7 @@ from diagnostics.agent.sources.host import Host
 from diagnostics.agent.sources.nics import Nics
 from diagnostics.agent.sources.ports import Ports
 from diagnostics.agent.sources.processes import Processes
+from diagnostics.agent.sources.tcp_connections import Connection
 from diagnostics.agent.sources.tcp_paths import TcpPaths
 from diagnostics.agent.sources.tcp_peers import TcpPeers
 from diagnostics.agent.window import Window
@@ -227,91 +231,134 @@ def test_a_series_that_no_table_has_is_said_and_is_no_end_of_the_agent() -> None
     assert window.latest("nic/eth0/up") == 1
 
 
-# As iproute2 6.1 wrote it, its lines cut; the last is that of one that never sent a segment again.
-SS = """\
-ESTAB 0      4163376 [::ffff:10.99.8.1]:34048 [::ffff:10.99.8.2]:5999 bbr retrans:0/{first} lost:40 dsack_dups:{had}
-ESTAB 0      0       10.99.8.1%r0:22     10.99.8.2:34050 cubic wscale:10,10 retrans:1/{second} lost:1 reordering:270
-CLOSE-WAIT 0 0       [fd00::1]:80        [fd00::3]:34050 cubic wscale:10,10 rto:204 rtt:0.019/0.009
-"""
+def peers_then(first: int, second: int, had: int) -> list[Connection]:
+    """Two connections that send again, and one that never did."""
+    return [
+        Connection(b"a", "10.99.8.1", "10.99.8.2", sent_again=first, had_already=had),
+        Connection(b"b", "10.99.8.1", "10.99.8.2", sent_again=second),
+        Connection(b"c", "fd00::1", "fd00::3", sent_again=0),
+    ]
 
 
-def test_peers_are_asked_for_while_segments_are_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root, asked = machine(tmp_path / "machine"), tmp_path / "asked"
-    proc = root / "proc"
-    write(proc, "net/sockstat", "TCP: inuse 3 orphan 0 tw 0 alloc 8 mem 948")
-    program = tmp_path / "bin/ss"
-    write(tmp_path, "bin/ss", f"#!/bin/sh\necho >>{asked}\nexec cat {tmp_path}/said")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+def test_peers_are_asked_for_while_segments_are_sent_again(tmp_path: Path) -> None:
+    proc, answers = machine(tmp_path) / "proc", list[list[Connection]]()
     steps = [(7, 100, 0, 9), (12, 105, 0, 9), (400, 400, 90, 109), (401, 401, 90, 109), (500, 450, 189, 120)]
-    seen = []
-    source = None
+    seen, said, source = [], [], None
+
+    def ask() -> list[Connection]:
+        answers.append(said)
+        return said
+
     for machine_wide, first, second, had in steps:
         write(proc, "net/snmp", f"Tcp: OutSegs RetransSegs\nTcp: 1000 {machine_wide}")
-        (tmp_path / "said").write_text(SS.format(first=first, second=second, had=had))
-        source = source or TcpPeers(proc)
+        said = peers_then(first, second, had)
+        source = source or TcpPeers(proc, ask)
         seen.append(dict(source.read().values))
+    assert source is not None
+    source.close()
     series = "tcp/10.99.8.2/lost_segments"
     assert seen == [{}, {}, {series: 200 + 90}, {series: 290}, {series: 290 + 39 + 99}]
-    assert len(asked.read_text()) == 3
+    assert len(answers) == 3
 
 
-def test_peers_of_a_machine_that_has_others_each_day_are_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    proc, said = tmp_path / "proc", [""]
-    write(proc, "net/sockstat", "TCP: inuse 3 orphan 0 tw 0 alloc 8 mem 948")
-    monkeypatch.setattr(tcp_connections, "asked", lambda: said[0])
-    write(proc, "net/snmp", "Tcp: OutSegs RetransSegs\nTcp: 1000 0")
-    source = TcpPeers(proc)
+def test_peers_of_a_machine_that_has_others_each_day_are_bounded(tmp_path: Path) -> None:
+    proc, said = machine(tmp_path) / "proc", list[Connection]()
+    source = TcpPeers(proc, lambda: said)
     for day in range(1, 9):
         write(proc, "net/snmp", f"Tcp: OutSegs RetransSegs\nTcp: 1000 {1000 * day}")
-        ends = [f"10.{day}.{one // 250}.{one % 250}" for one in range(1000)]
-        said[0] = "".join(f"ESTAB 0 0 10.0.0.1:22 {end}:9 cubic retrans:0/2\n" for end in ends)
-        said[0] += f"ESTAB 0 0 10.0.0.1:22 10.0.0.2:9 cubic retrans:0/{100 * day}\n"
+        said = [Connection(b"%d" % one, "a", f"10.{day}.{one // 250}.{one % 250}", 2) for one in range(1000)]
+        said.append(Connection(b"same", "a", "10.0.0.2", 100 * day))
         values = source.read().values
+    source.close()
     assert len(source._peers) <= tcp_peers.MAX_COUNTED
     assert values["tcp/10.0.0.2/lost_segments"] == 800
 
 
-@pytest.mark.parametrize("sockstat", ["TCP: inuse 3 orphan 0 tw 0 alloc 20001 mem 948", "TCP6: inuse 4"])
-def test_peers_are_not_asked_for_among_too_many_connections(tmp_path: Path, sockstat: str) -> None:
-    proc = machine(tmp_path) / "proc"
-    write(proc, "net/sockstat", sockstat)
-    with pytest.raises(SourceUnavailableError, match="more than 20,000 TCP connections, or an unknown number"):
-        TcpPeers(proc)
+def test_connections_are_what_the_kernel_counts_and_no_more_than_are_allowed() -> None:
+    """Real ones, over IPv4 and over IPv6 that carries it."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as one,
+        server.accept()[0] as other,
+    ):
+        one.sendall(bytes(100_000))
+        got = 0
+        while got < 100_000:
+            got += len(other.recv(100_000))
+        found = {struct.unpack(">HH", each.ends[:4]): each for each in tcp_connections.connections()}
+        mine = found[one.getsockname()[1], server.getsockname()[1]]
+        assert (mine.local, mine.peer) == ("127.0.0.1", "127.0.0.1")
+        assert 100_000 <= mine.acked <= 100_001
+        assert 1 <= mine.segments <= 100
+        assert mine.largest > 1000
+        assert 0 < mine.round_trip < 1e6
+        assert 0 <= mine.window_full <= mine.busy < 5
+        assert found[server.getsockname()[1], one.getsockname()[1]].acked <= 1
+        assert (server.getsockname()[1], 0) not in found  # it listens
+        with pytest.raises(SourceUnavailableError, match="more than 1 TCP connections"):
+            tcp_connections.connections(1)
 
 
-# As iproute2 6.1 wrote it on Linux 6.18, words left out.
-CARRIED = (
-    "ESTAB 0 0 {local} {peer} bbr wscale:10,10 rto:204 rtt:68.5/9.73 ato:40 mss:1448 pmtu:1500 rcvmss:536 advmss:1448 "
-    "cwnd:170 bytes_sent:{acked} bytes_acked:{acked} segs_out:{segments} data_segs_out:{segments} bbr:(bw:1bps,mrtt:9) "
-    "delivery_rate 14813848bps busy:{busy}ms {limited} snd_wnd:64 minrtt:0.053"
-)
+# What Linux 6.18 answered of a connection that lost segments, to a peer of IPv4 by a socket of IPv6.
+ANSWER = (Path(__file__).parent / "sock_diag.bin").read_bytes()
+INFO_AT = 124  # where its tcp_info begins, behind the length and kind of an attribute
+OLD = {"acked": 0, "busy": 0.0, "window_full": 0.0, "segments": 0, "round_trip": 0, "had_already": 0}
+OLDEST = {**OLD, "sent_again": 0, "largest": 0}
+
+
+def test_an_older_kernel_tells_less_and_a_cut_answer_nothing_wrong() -> None:
+    (whole,) = tcp_connections.read_connections(ANSWER)
+    assert whole[1:] == (
+        "10.99.8.1",
+        "10.99.8.2",
+        2328,
+        2080,
+        5_662_048_257,
+        3.48,
+        0.0,
+        3_919_411,
+        1448,
+        3,
+    )  # as ss has it
+    assert struct.unpack_from("=HH", ANSWER, INFO_AT)[1] == 2
+    for size, known in ((216, {"had_already": 0}), (184, {"had_already": 0}), (176, OLD), (104, OLD), (90, OLDEST)):
+        cut = bytearray(ANSWER[: INFO_AT + 4 + size])
+        struct.pack_into("=I", cut, 0, len(cut))
+        struct.pack_into("=H", cut, INFO_AT, 4 + size)
+        assert list(tcp_connections.read_connections(bytes(cut))) == [whole._replace(**known)], size
+    for length in range(len(ANSWER)):
+        assert list(tcp_connections.read_connections(ANSWER[:length])) == []
+
+
+@pytest.mark.parametrize("error", [errno.EPERM, errno.ENOENT])
+def test_a_kernel_that_refuses_says_so(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    """No tcp_diag in this kernel, or none for this process."""
+    refusal = struct.pack("=IHHII", 36, 2, 0, socket.AF_INET, 0) + struct.pack("=i", -error) + bytes(16)
+    monkeypatch.setattr(socket.socket, "recvfrom", lambda *_: (refusal, (0, 0)))
+    with pytest.raises(SourceUnavailableError, match=f"does not tell its TCP connections: .*{os.strerror(error)}"):
+        tcp_connections.connections()
 
 
 def carried(
-    acked: int, busy: int, *, segments: int | None = None, port: int = 9, peer: str = "10.0.0.2", limited: str = ""
-) -> str:
-    """A connection from this machine as ``ss`` shows it."""
+    acked: int, busy: int, *, segments: int | None = None, ends: bytes = b"9", peer: str = "10.0.0.2", limited: int = 0
+) -> Connection:
+    """A connection from this machine; times in milliseconds."""
     count = acked // 1448 + 1 if segments is None else segments
-    local = f"10.0.0.1:{port}"
-    return CARRIED.format(local=local, peer=f"{peer}:5", acked=acked, segments=count, busy=busy, limited=limited)
+    return Connection(ends, "10.0.0.1", peer, 0, 0, acked, busy / 1e3, limited / 1e3, count, 1448, 53)
 
 
-def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *said: list[str]) -> list[dict[str, float]]:
+def looks(tmp_path: Path, *said: list[Connection]) -> list[dict[str, float]]:
     """What a source reads of these connections, look by look, the first of them when it is opened."""
-    proc, lines = tmp_path / "proc", [""]
-    write(proc, "net/sockstat", "TCP: inuse 3 orphan 0 tw 0 alloc 8 mem 948")
-    monkeypatch.setattr(tcp_connections, "asked", lambda: lines[0])
-    source, seen = None, []
-    for number, one in enumerate(said):
+    proc, seen = tmp_path / "proc", []
+    answers, source = iter(said), None
+    for number in range(len(said)):
         write(proc, "net/snmp", f"Tcp: OutSegs RetransSegs\nTcp: {1000 * number} 0")
-        lines[0] = "\n".join(one)
         if source is None:
-            source = TcpPaths(proc)
+            source = TcpPaths(proc, lambda: next(answers))
         else:
             seen.append(dict(source.read().values))
+    assert source is not None
+    source.close()
     return seen
 
 
@@ -329,10 +376,12 @@ DEVICES = (
 )
 
 
-def test_nobody_is_asked_while_a_machine_talks_with_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    proc, asked = tmp_path / "proc", []
-    write(proc, "net/sockstat", "TCP: inuse 3 orphan 0 tw 0 alloc 8 mem 948")
-    monkeypatch.setattr(tcp_connections, "asked", lambda: asked.append(1) or "")
+def test_nobody_is_asked_while_a_machine_talks_with_itself(tmp_path: Path) -> None:
+    proc, asked = tmp_path / "proc", list[int]()
+
+    def ask() -> list[Connection]:
+        asked.append(1)
+        return []
 
     def sent(number: int, devices: str) -> int:
         write(proc, "net/snmp", f"Tcp: OutSegs RetransSegs\nTcp: {1000 * number} 0")
@@ -340,7 +389,7 @@ def test_nobody_is_asked_while_a_machine_talks_with_itself(tmp_path: Path, monke
         return number
 
     sent(0, DEVICES.format(own=10**9, sent=10**6))
-    source = TcpPaths(proc)
+    source = TcpPaths(proc, ask)
     expected = [
         (DEVICES.format(own=9 * 10**9, sent=10**6 + 1000), 1),  # to itself alone
         (DEVICES.format(own=9 * 10**9, sent=10**6 + 40_000), 1),
@@ -352,60 +401,62 @@ def test_nobody_is_asked_while_a_machine_talks_with_itself(tmp_path: Path, monke
         sent(number, devices)
         source.read()
         assert len(asked) == times, devices
+    source.close()
 
 
-def test_what_paths_carry_is_counted_by_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    both = [carried(5 * MIB, 100), carried(5 * MIB, 100, port=10), carried(9 * MIB, 5, peer="[::ffff:10.0.0.3]")]
-    later = [carried(8 * MIB, 1600), carried(7 * MIB, 600, port=10), carried(9 * MIB, 5, peer="[::ffff:10.0.0.3]")]
-    assert looks(tmp_path, monkeypatch, both, both, later) == [{}, path_series(5 * MIB, 2.0)]
+def test_what_paths_carry_is_counted_by_peer(tmp_path: Path) -> None:
+    both = [carried(5 * MIB, 100), carried(5 * MIB, 100, ends=b"10"), carried(9 * MIB, 5, ends=b"6", peer="10.0.0.3")]
+    later = [carried(8 * MIB, 1600), carried(7 * MIB, 600, ends=b"10"), carried(9 * MIB, 5, ends=b"6", peer="10.0.0.3")]
+    assert looks(tmp_path, both, both, later) == [{}, path_series(5 * MIB, 2.0)]
 
 
-BESIDE: dict[str, str] = {
-    "words now and then": carried(70_000, 9000, segments=400, port=11),
-    "less than an eighth of the busiest": carried(200_000, 9000, port=11),
-    "a full window": carried(4 * MIB, 9000, port=11, limited="rwnd_limited:8900ms(98.9%)"),
-    "this machine": carried(4 * MIB, 9000, port=11, peer="10.0.0.1"),
-    "a kernel that does not count": "ESTAB 0 0 10.0.0.1:11 10.0.0.2:5 cubic mss:1448 rtt:0.1/0.1",
-    "no connection": "Cannot open netlink socket: Protocol not supported",
+BESIDE = {
+    "words now and then": carried(70_000, 9000, segments=400, ends=b"11"),
+    "less than an eighth of the busiest": carried(200_000, 9000, ends=b"11"),
+    "a full window": carried(4 * MIB, 9000, ends=b"11", limited=8900),
+    "this machine": carried(4 * MIB, 9000, ends=b"11", peer="10.0.0.1"),
+    "a kernel that does not count": Connection(b"11", "10.0.0.1", "10.0.0.2", 0, largest=1448),
 }
 
 
 @pytest.mark.parametrize("name", BESIDE)
-def test_what_tells_nothing_of_a_path_is_not_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    seen = looks(tmp_path, monkeypatch, [], [carried(4 * MIB, 40), BESIDE[name]])
+def test_what_tells_nothing_of_a_path_is_not_counted(tmp_path: Path, name: str) -> None:
+    seen = looks(tmp_path, [], [carried(4 * MIB, 40), BESIDE[name]])
     assert seen == [path_series(4 * MIB, 0.04)]
 
 
-def test_a_window_that_was_full_for_a_part_of_the_time_is_taken_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    line = carried(4 * MIB, 1000, limited="rwnd_limited:400ms(40.0%)")
-    assert looks(tmp_path, monkeypatch, [], [line]) == [path_series(4 * MIB, 0.6)]
+def test_a_window_that_was_full_for_a_part_of_the_time_is_taken_out(tmp_path: Path) -> None:
+    one = carried(4 * MIB, 1000, limited=400)
+    assert looks(tmp_path, [], [one]) == [path_series(4 * MIB, 0.6)]
 
 
-def test_another_connection_between_the_same_ends_counts_from_its_beginning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert looks(tmp_path, monkeypatch, [carried(9 * MIB, 800)], [carried(3 * MIB, 30)]) == [path_series(3 * MIB, 0.03)]
-
-
-def test_paths_of_a_machine_that_has_others_each_day_are_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    days = [
-        [carried(2 * MIB, 20, peer=f"10.{day}.{one // 250}.{one % 250}") for one in range(1000)] for day in range(1, 5)
+def test_another_connection_between_the_same_ends_counts_from_its_beginning(tmp_path: Path) -> None:
+    assert looks(tmp_path, [carried(9 * MIB, 800)], [carried(3 * MIB, 30, ends=b"later")]) == [
+        path_series(3 * MIB, 0.03)
     ]
-    seen = looks(tmp_path, monkeypatch, [], *days)
+
+
+def test_paths_of_a_machine_that_has_others_each_day_are_bounded(tmp_path: Path) -> None:
+    days = [
+        [
+            carried(2 * MIB, 20, ends=b"%d %d" % (day, one), peer=f"10.{day}.{one // 250}.{one % 250}")
+            for one in range(1000)
+        ]
+        for day in range(1, 5)
+    ]
+    seen = looks(tmp_path, [], *days)
     assert all(len(one) == 3 * tcp_paths.MAX_PEERS for one in seen)
 
 
-def test_nobody_asks_for_paths_while_little_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    proc, times = machine(tmp_path) / "proc", []
-    write(proc, "net/sockstat", "TCP: inuse 3 orphan 0 tw 0 alloc 8 mem 948")
-    monkeypatch.setattr(tcp_connections, "asked", lambda: times.append(1) or "")
-    source = TcpPaths(proc)
+def test_nobody_asks_for_paths_while_little_is_sent(tmp_path: Path) -> None:
+    times = list[int]()
+
+    def ask() -> list[Connection]:
+        times.append(1)
+        return []
+
+    source = TcpPaths(machine(tmp_path) / "proc", ask)
     for _ in range(3):
         assert source.read().values == {}
     assert len(times) == 1
+    source.close()

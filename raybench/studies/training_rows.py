@@ -52,6 +52,8 @@ def _row(name: str, outcomes: Sequence[TrialResult]) -> TrainingRow:
         overhead=overhead_of(exposed, step_seconds, figures),
         data_share=_middle(figures, lambda figure: figure.data_share),
         loss=_middle(figures, lambda figure: figure.loss),
+        validation_loss=_middle(figures, lambda figure: figure.validation_loss),
+        validation_accuracy=_middle(figures, lambda figure: figure.validation_accuracy),
         parameters=figures[0].parameters,
         tflop_per_s_per_rank=_rate(figures[0].tflop_per_s_per_rank, figures[0], step_seconds),
         mfu=_rate(figures[0].mfu, figures[0], step_seconds),

@@ -8,6 +8,7 @@ from raybench.documents.diagnosis import Diagnosis
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.cluster import NodeInfo
 from raybench.documents.run.communication import UNKNOWN
+from raybench.documents.run.facts import TrainingFacts, typed
 from raybench.documents.run.point import Point
 from raybench.documents.run.result import RunResult
 from raybench.documents.run.training import TrainingPoint
@@ -97,6 +98,7 @@ def _is_whole(point: TrainingPoint) -> bool:
 
 def _training_figure(point: TrainingPoint) -> Measured:
     exposed, mean, loss = point.communication.best_exposed, point.seconds.mean, point.losses[-1]
+    best = point.best_validation
     return Measured(
         label=point.label,
         seconds=mean,
@@ -108,6 +110,9 @@ def _training_figure(point: TrainingPoint) -> Measured:
         data_share=point.data_share,
         memory_bytes=point.peak_memory_bytes,
         loss=loss if math.isfinite(loss) else None,
+        validation_loss=best.loss if best else None,
+        validation_accuracy=best.accuracy if best else None,
+        data=typed(TrainingFacts, point.facts).data,
         batch_size_per_rank=point.batch_size,
         verified=point.verified,
         steps=len(point.samples_seconds),

@@ -27,6 +27,8 @@ class TrainingRow(FieldwisePart, frozen=True, kw_only=True):
     overhead: Amount | None = None
     data_share: Amount | None = None
     loss: float | None = None
+    validation_loss: float | None = None
+    validation_accuracy: Amount | None = None
     parameters: Count | None = None
     tflop_per_s_per_rank: Amount | None = None
     mfu: Amount | None = None

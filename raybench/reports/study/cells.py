@@ -43,6 +43,11 @@ def share(value: float | None, tone: str = "") -> Cell:
     return NONE if value is None else Cell(text=percent(value), tone=tone)
 
 
+def loss(value: float | None) -> Cell:
+    """A training's or a validation's."""
+    return NONE if value is None else Cell(text=f"{value:.4f}")
+
+
 def memory(value: int | None, kind: str | None = None) -> Cell:
     """GiB; with ``rss`` where they are those of a process, and no device's."""
     if value is None:

@@ -6,7 +6,7 @@ from raybench.documents.price import Price
 from raybench.documents.study.cost import COSTED_SAMPLES, RowCost
 from raybench.documents.study.result import StudyResult
 from raybench.documents.study.scaling import FitCoefficients, ModeAnswer, ProjectedPoint, ScalingAnswer, ScalingRow
-from raybench.documents.study.trial import Measured, TrialResult
+from raybench.documents.study.trial import TrialResult
 from raybench.reports.model import Cell, Section
 from raybench.reports.study.cells import (
     ESTIMATOR,
@@ -14,6 +14,7 @@ from raybench.reports.study.cells import (
     Columns,
     grid_of,
     interval,
+    loss,
     money,
     overhead,
     present,
@@ -58,7 +59,9 @@ def _scaling_section(mode: ModeAnswer) -> Section:
         ("95 % interval", lambda row: interval(row.efficiency, unit=" %", scale=100)),
         ("scaling", lambda row: text(row.band, _BAND_TONES.get(row.band.partition(" ")[0].rstrip(","), ""))),
         ("overhead", lambda row: overhead(row.overhead)),
-        ("loss", lambda row: NONE if row.loss is None else Cell(text=f"{row.loss:.4f}")),
+        ("loss", lambda row: loss(row.loss)),
+        ("validation loss", lambda row: loss(row.validation_loss)),
+        ("accuracy", lambda row: share(row.validation_accuracy)),
     )
     kept = {"strong": "the global batch is the same", "weak": "the batch of a rank is the same"}[mode.mode]
     title = f"{mode.mode.capitalize()} scaling: {kept}"
@@ -144,11 +147,17 @@ def _runs_section(study: StudyResult) -> Section:
         ("nodes", lambda trial: text(len(trial.nodes))),
         ("whole run (s)", lambda trial: _number(trial.seconds)),
         ("time/epoch (s)", lambda trial: _number(_epoch_seconds(trial, samples))),
-        ("loss", lambda trial: _loss(trial.measured[0])),
+        ("loss", lambda trial: loss(trial.measured[0].loss)),
+        ("validation loss", lambda trial: loss(trial.measured[0].validation_loss)),
+        ("accuracy", lambda trial: share(trial.measured[0].validation_accuracy)),
         ("matches single process", lambda trial: text(_VERIFIED[trial.measured[0].verified])),
     )
     measured = sorted((trial for trial in study.trials if trial.measured), key=lambda one: one.world_size)
-    note = f"an epoch: {samples} samples at the run's own throughput; loss: of the last training step, synthetic data"
+    learned = next((one.measured[0].data for one in measured if one.measured[0].data), None)
+    note = (
+        f"an epoch: {samples} samples at the run's own throughput; loss: of the last training step, "
+        f"{f'on {printable(learned)}' if learned else 'random data'}"
+    )
     return Section(title="Benchmark results", grid=present(columns, measured, 4), notes=(note,))
 
 
@@ -165,7 +174,3 @@ def _epoch_seconds(trial: TrialResult, samples: int) -> float | None:
 
 def _number(value: float | None) -> Cell:
     return NONE if value is None else Cell(text=fixed(value, 9))
-
-
-def _loss(figure: Measured) -> Cell:
-    return NONE if figure.loss is None else Cell(text=f"{figure.loss:.4f}")

@@ -23,6 +23,7 @@ from raybench.reports.study.cells import (
     gb_per_second,
     grid_of,
     interval,
+    loss,
     memory,
     money,
     overhead,
@@ -227,7 +228,9 @@ def _training_columns(price: Price | None, ratios: Mapping[str, Ratio]) -> Colum
         ("peak memory", lambda row: memory(row.memory_bytes, row.memory_kind)),
         ("overhead", lambda row: overhead(row.overhead)),
         ("cost per 1K samples", lambda row: _cost(row.cost, price)),
-        ("loss", lambda row: NONE if row.loss is None else Cell(text=f"{row.loss:.4f}")),
+        ("loss", lambda row: loss(row.loss)),
+        ("validation loss", lambda row: loss(row.validation_loss)),
+        ("accuracy", lambda row: share(row.validation_accuracy)),
         ("not measured", lambda row: text(row.failed, "bad")),
     )
 

@@ -43,7 +43,7 @@ def network_content(*, label: str = "ddp tiny", emulated: bool = False) -> Study
     return reread(result_of("network-1", plan, outcomes_of(plan, trained)))
 
 
-def scaling_content() -> StudyResult:
+def scaling_content(**changes: Any) -> StudyResult:
     """The nodes, rates and price of the seed's table: 1.46, 2.80 and 5.50 samples/s, 512 tokens each, 0.60 an hour."""
     plan = Study(
         kind="scaling", workload=("train",), variants=scaling_variants((1, 2, 4), ("weak",), 8), repeats=3, seed=1
@@ -53,7 +53,7 @@ def scaling_content() -> StudyResult:
     def trained(trial: Trial) -> dict[str, Any]:
         nodes = plan.variant(trial.variant).facts.nodes
         seconds = 8 * nodes / rates[nodes]
-        point = training_point(seconds, ranks=nodes, tokens_per_sample=512)
+        point = training_point(seconds, ranks=nodes, tokens_per_sample=512, **changes)
         return run_result([point], nodes=[f"n{number}" for number in range(nodes)])
 
     price = Price(per_node_hour=0.6, source="given")
@@ -227,6 +227,19 @@ def test_the_seeds_summary_of_runs() -> None:
     }  # fmt: skip
     assert [row["time/epoch (s)"] for row in rows[::3]] == ["6849.32", "3571.43", "1818.18"]
     assert {row["loss"] for row in rows} == {"4.5000"}
+    assert "validation loss" not in rows[0], "nothing was held out"
+
+
+def test_the_seeds_summary_has_what_held_out_samples_gave() -> None:
+    seen = [
+        {"step": step, "epoch": step / 10, "loss": loss, "accuracy": right, "samples": 307}
+        for step, loss, right in ((0, 1.2, 0.3), (50, 0.1187, 0.953), (100, 0.1301, 0.951))
+    ]
+    study = scaling_content(validation=seen, facts={"data": "spiral"})
+    for title in ("Benchmark results", "Weak scaling: the batch of a rank is the same"):
+        assert {(row["validation loss"], row["accuracy"]) for row in table(study, title)} == {("0.1187", "95%")}
+    notes = next(one.notes for one in study_sections(study) if one.title == "Benchmark results")
+    assert notes[0].endswith("loss: of the last training step, on spiral")
 
 
 def sweep_content(kind: str, price: Price | None = None) -> StudyResult:

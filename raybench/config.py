@@ -43,7 +43,8 @@ _LEAST_NODES = 2
 _OWN_SAMPLES = 60  # of the ranks' own speed over a run
 _LEAST_OWN_SAMPLES = 3  # beside each point, so that a slow rank shows within a few of them
 LAUNCHED = "launched"  # in place of a cluster's address: the ranks come from the user's own launcher
-DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4"}
+DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4", "mlx": "1K:16M:4"}
+BACKENDS = tuple(DEFAULT_SIZES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +129,7 @@ class RunConfig:
         return {name: value for name, _, value in pairs}
 
     def plan(self, backend: str) -> tuple[BenchmarkSpec, ...]:
-        """The benchmarks to run on a backend, in order."""
+        """The benchmarks to run on a backend, in order. Raises UsageError for a workload that it never runs."""
         template = BenchmarkSpec(
             name="",
             kind="collective",
@@ -147,6 +148,7 @@ class RunConfig:
             options=self.options,
         )
         specs = specs_of(self.suite, request)
+        specs = _of_mlx(specs) if backend == "mlx" else specs
         pair_sizes = (parse_bytes(self.p2p_size),)
         specs = tuple(replace(spec, sizes=pair_sizes) if is_matrix(spec) else spec for spec in specs)
         points = sum(len(spec.sizes) for spec in specs if _is_swept(spec))
@@ -160,6 +162,17 @@ class RunConfig:
         settings: dict[str, Any] = without_secrets(asdict(self) | {"env": tuple(map(recorded_pair, self.env))})
         workloads: dict[str, Any] = settings.pop("options")
         return settings | workloads
+
+
+def _of_mlx(specs: Sequence[BenchmarkSpec]) -> tuple[BenchmarkSpec, ...]:
+    """MLX's arrays never change, so that nothing is in place: each benchmark once, out of place."""
+    other = [spec.name for spec in specs if spec.name not in OPERATIONS]
+    if other:
+        raise UsageError(
+            f"--backend mlx measures messages, and {other[0]} is PyTorch's: choose collectives and send_recv with "
+            "--suite, or --backend gloo"
+        )
+    return tuple({repr(one): one for one in (replace(spec, in_place=False) for spec in specs)}.values())
 
 
 def _is_swept(spec: BenchmarkSpec) -> bool:
@@ -240,7 +253,7 @@ def _check_names(config: RunConfig) -> None:
         "dtype": tuple(DTYPE_BYTES),
         "op": REDUCE_OPS,
         "placement": ("in", "out", "both"),
-        "backend": ("nccl", "gloo", None),
+        "backend": (*BACKENDS, None),
     }
     for name, choices in allowed.items():
         text = getattr(config, name)

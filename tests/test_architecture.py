@@ -60,6 +60,7 @@ CONFINED = {
     "pandas": {"documents"},
     "jinja2": {"reports"},
     "click": {"cli"},
+    "mlx": {"benchmarks"},
 }
 
 

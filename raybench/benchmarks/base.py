@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -19,7 +19,8 @@ class RankContext:
     """One rank of an initialised process group.
 
     ``ranks_on_machine`` share this machine's memory, ``ranks_on_device`` the memory of this rank's GPU.
-    ``ranks_on_node`` are those of this rank's node, which on an emulated cluster is a part of the machine.
+    ``ranks_on_node`` are those of this rank's node, which on an emulated cluster is a part of the machine. ``ring``
+    (``mlx_ring.ring.Ring``) sends messages in place of torch.distributed; None with another backend.
     """
 
     rank: int
@@ -32,6 +33,7 @@ class RankContext:
     store: Store
     ranks_on_device: int = 1
     ranks_on_node: int = 1
+    ring: Any = None
 
 
 class Benchmark(Protocol):
@@ -87,6 +89,18 @@ class Buffers:
 
     send: torch.Tensor
     receive: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """The call to be timed. ``load`` before it where the send buffer has changed, ``store`` to see what was received.
+
+    Both do nothing where the operation works on the buffers themselves.
+    """
+
+    call: Callable[[], object]
+    load: Callable[[], None] = lambda: None
+    store: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ RUN_OPTIONS: list[Any] = [
     click.option("--repeats", type=int, metavar="R", help="Launches of fresh rank processes; gives mean and spread "
                  "over them.  [default: 1]"),
     click.option("--timeout", type=float, metavar="S", help="Time limit of one benchmark, seconds.  [default: 300]"),
-    click.option("--backend", metavar="nccl|gloo", help="[default: nccl where there are GPUs, else gloo]"),
+    click.option("--backend", metavar="nccl|gloo|mlx", help="mlx: messages over MLX's ring.  [default: nccl where "
+                 "there are GPUs, else gloo]"),
     click.option("--address", metavar="auto|local|HOST:PORT", help="Ray cluster to join; local embeds one here; auto "
                  "takes RAY_ADDRESS, then a running one, then an embedded one.  [default: auto]"),
     click.option("--master-port", type=int, metavar="PORT", help="Rendezvous port on the first node.  [default: free]"),

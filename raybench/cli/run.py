@@ -26,7 +26,7 @@ _OPTIONS: list[Any] = [
     click.option("--suite", metavar="NAME,...", help="Benchmarks or suites: collectives, quick, p2p, all_reduce, ...  "
                  "[default: collectives]"),
     click.option("-b", "--sizes", metavar="BEGIN:END:FACTOR", help="Message sizes, such as 8:256M:2, 1M:8M:+1M or "
-                 "4K,1M.  [default: 8:8G:2 with nccl, 1K:16M:4 with gloo]"),
+                 "4K,1M.  [default: 8:8G:2 with nccl, 1K:16M:4 with others]"),
     click.option("--p2p-size", metavar="SIZE", help="Message size of the p2p matrix.  [default: 4M]"),
     click.option("-d", "--dtype", metavar="TYPE,...", help="float32, float16, bfloat16, float64, int8, uint8, int32, "
                  "int64.  [default: float32]"),

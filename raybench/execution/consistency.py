@@ -9,6 +9,8 @@ from raybench.documents.run.facts import NodeFacts, RankFacts, typed
 from raybench.finding_rules.nodes import DEVICES_MASKED, VERSIONS_DIFFER
 from raybench.metadata import COMPARED
 
+_LOADED = ("torch", "nccl", "mlx")
+
 
 def differences(facts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Finding]:
     """A finding for each software whose version is not the same on all nodes; ``facts`` are (node name, its facts).
@@ -23,8 +25,8 @@ def rank_differences(facts: Sequence[tuple[str, Mapping[str, str]]]) -> list[Fin
 
     A container may bring an NCCL of its own, which no package's version tells of.
     """
-    loaded = [(name, {key: one[key] for key in ("torch", "nccl") if key in one}) for name, one in facts]
-    return [finding for software in ("torch", "nccl") for finding in _difference(software, loaded)]
+    loaded = [(name, {key: one[key] for key in _LOADED if key in one}) for name, one in facts]
+    return [finding for software in _LOADED for finding in _difference(software, loaded)]
 
 
 def _difference(software: str, facts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Finding]:

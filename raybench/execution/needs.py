@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from raybench.benchmarks.registry import workload_of
 from raybench.config import LAUNCHED, RunConfig, nothing_to_isolate
+from raybench.documents.run.cluster import TCP_BACKENDS
 from raybench.errors import NodeMissingError, UsageError, known_names
 from raybench.execution.launched.session import place_of
 from raybench.execution.placement import Candidate, PlacementPlan, plan_of
@@ -20,6 +21,7 @@ from raybench.installation import install_advice
 from raybench.metadata import interfaces
 
 _CONNECT_SECONDS = 5.0
+_LISTENS_AS = {"mlx": "gloo"}  # the interface that it is told
 
 
 def check_needs(config: RunConfig) -> None:
@@ -48,11 +50,20 @@ def check_embedded(config: RunConfig) -> None:
     _check_interfaces(config, plan.backend)
     specs = config.plan(plan.backend)
     needs = [need for spec in specs for need in workload_of(spec.kind).needs(spec)]
-    missing = [need for need in needs if importlib.util.find_spec(need[0]) is None]
+    needs += [("mlx.core", "mlx")] * (plan.backend == "mlx")
+    missing = [need for need in needs if not _is_there(need[0])]
     for module, extra in missing[:1]:
-        raise UsageError(f"{module} is not installed, which this run needs: {install_advice(extra)}")
+        raise UsageError(f"{module.partition('.')[0]} is not installed, which this run needs: {install_advice(extra)}")
     for spec in specs:
         workload_of(spec.kind).check_machine(spec)
+
+
+def _is_there(module: str) -> bool:
+    """Whether a module can be imported, as far as that can be said without doing it."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it is in
+        return False
 
 
 def plan_over(config: RunConfig, candidates: Sequence[Candidate]) -> PlacementPlan:
@@ -64,6 +75,8 @@ def plan_over(config: RunConfig, candidates: Sequence[Candidate]) -> PlacementPl
             f"--root is {config.root}, and the run has ranks 0 to {plan.world_size - 1}: {len(plan.nodes)} nodes "
             f"with {plan.ranks_per_node} each. Choose one of these, or more ranks with --nodes or --gpus-per-node."
         )
+    if plan.backend == "mlx" and plan.world_size < 2:
+        raise UsageError("--backend mlx sends around a ring of 2 ranks or more, and this run has one: give --nodes 2")
     if config.isolates and len(plan.nodes) < 2:
         raise UsageError(nothing_to_isolate(len(plan.nodes), plan.world_size))
     return plan
@@ -80,11 +93,14 @@ def _named(names: Sequence[str], candidates: Sequence[Candidate]) -> Sequence[Ca
 
 
 def _check_interfaces(config: RunConfig, backend: str) -> None:
-    """NCCL takes a list of prefixes, ``=`` before exact names, ``^`` before those to leave out; gloo exact names."""
-    variable = f"{backend.upper()}_SOCKET_IFNAME"
+    """NCCL takes a list of prefixes, ``=`` before exact names, ``^`` before those to leave out; gloo exact names.
+
+    MLX's ring listens on the interface that gloo is told.
+    """
+    variable = f"{_LISTENS_AS.get(backend, backend).upper()}_SOCKET_IFNAME"
     text = config.variables().get(variable, "")
     there = sorted(set(interfaces().values()))
     wanted = [] if text.startswith("^") else [part for part in re.split(r"[,\s]+", text.removeprefix("=")) if part]
-    exact = text.startswith("=") or backend == "gloo"
+    exact = text.startswith("=") or backend in TCP_BACKENDS
     if wanted and not any(one == name or (not exact and one.startswith(name)) for name in wanted for one in there):
         raise UsageError(f"{variable}={text}: this machine has no such interface; {known_names(wanted[0], there)}")

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from diagnostics.findings import Finding, MeasuredPairs, Recommendation
 from raybench.documents.run.benchmark import BenchmarkResult
-from raybench.documents.run.cluster import ClusterInfo
+from raybench.documents.run.cluster import TCP_BACKENDS, ClusterInfo
 from raybench.documents.run.result import RunResult
 from raybench.documents.run.verdict import Check
 from raybench.finding_rules.peers import SLOW_NODE, SLOW_PAIRS, SLOW_RANK, SLOW_WAY
@@ -108,7 +108,7 @@ def _waits_are_counted(cluster: ClusterInfo) -> bool:
 def _slow_rank(one: SlowRank, cluster: ClusterInfo) -> Finding:
     node = cluster.node_of_rank(one.rank).name
     known = _waits_are_counted(cluster)
-    by_crowd, apart = is_crowded(cluster) and not known, _APART if known and cluster.backend == "gloo" else ""
+    by_crowd, apart = is_crowded(cluster) and not known, _APART if known and cluster.backend in TCP_BACKENDS else ""
     return SLOW_RANK.finding(
         severity="warning" if by_crowd else one.severity,
         confidence="likely",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from diagnostics.limits import LOOPBACK
 from diagnostics.transport import TCP_NETWORKS
+from raybench.documents.run.cluster import TCP_BACKENDS
 from raybench.documents.study.network import Proof, ProofVerdict
 from raybench.documents.study.plan import Expectation, NetworkKind
 from raybench.documents.study.trial import TrialResult
@@ -57,9 +58,9 @@ def _together(proofs: Sequence[Proof]) -> Proof:
 
 
 def _prove_kind(kind: NetworkKind, outcome: TrialResult) -> Proof:
-    if outcome.backend == "gloo":
+    if outcome.backend in TCP_BACKENDS:
         verdict: ProofVerdict = "proved" if kind == "socket" else "refuted"
-        return Proof(verdict=verdict, seen="TCP", basis="the gloo backend knows nothing else")
+        return Proof(verdict=verdict, seen="TCP", basis=f"the {outcome.backend} backend knows nothing else")
     gap = _gap(outcome)
     names = {outcome.network, *(name for name in outcome.log.networks.values() if name)}
     kinds = {_kind_of(name, outcome.log.providers) for name in names}

@@ -1,4 +1,4 @@
-"""Real gloo ranks in forked processes, without Ray: run a plan in each and return what each of them said."""
+"""Real ranks over gloo (or mlx) in forked processes, without Ray: run a plan in each, return what each of them said."""
 
 import multiprocessing
 import os
@@ -22,11 +22,16 @@ Sabotage = Callable[[int], None]  # called in each forked rank, with its number,
 
 
 def run_ranks(
-    world_size: int, plan: Sequence[BenchmarkSpec], *, sabotage: Sabotage | None = None, seconds: float = 60.0
+    world_size: int,
+    plan: Sequence[BenchmarkSpec],
+    *,
+    sabotage: Sabotage | None = None,
+    seconds: float = 60.0,
+    backend: str = "gloo",
 ) -> list[list[Event]]:
     """The events of each rank. Raises TimeoutError, with all ranks killed, when they are not through in time."""
     with socket.create_server(("127.0.0.1", 0)) as held:
-        pairs = [_fork(rank, world_size, plan, held, sabotage) for rank in range(world_size)]
+        pairs = [_fork(rank, world_size, plan, held, sabotage, backend) for rank in range(world_size)]
     events: dict[Connection, list[Event]] = {pipe: [] for _, pipe in pairs}
     try:
         _hear(events, plan, time.monotonic() + seconds)
@@ -53,10 +58,15 @@ def _hear(events: dict[Connection, list[Event]], plan: Sequence[BenchmarkSpec], 
 
 
 def _fork(
-    rank: int, world_size: int, plan: Sequence[BenchmarkSpec], held: socket.socket, sabotage: Sabotage | None
+    rank: int,
+    world_size: int,
+    plan: Sequence[BenchmarkSpec],
+    held: socket.socket,
+    sabotage: Sabotage | None,
+    backend: str,
 ) -> tuple[multiprocessing.process.BaseProcess, Connection]:
     here, there = FORK.Pipe(duplex=False)
-    process = FORK.Process(target=_main, args=(rank, world_size, plan, held, sabotage, there), daemon=True)
+    process = FORK.Process(target=_main, args=(rank, world_size, plan, held, sabotage, (backend, there)), daemon=True)
     process.start()
     there.close()
     return process, here
@@ -68,8 +78,9 @@ def _main(
     plan: Sequence[BenchmarkSpec],
     held: socket.socket,
     sabotage: Sabotage | None,
-    pipe: Connection,
+    backend_and_pipe: tuple[str, Connection],
 ) -> None:
+    backend, pipe = backend_and_pipe
     if sabotage is not None:
         sabotage(rank)
     assignment = RankAssignment(
@@ -77,7 +88,7 @@ def _main(
         local_rank=rank,
         world_size=world_size,
         ranks_on_machine=world_size,
-        backend="gloo",
+        backend=backend,
         master_address="127.0.0.1",
         master_port=held.getsockname()[1],
         timeout_seconds=10.0,

@@ -1,15 +1,15 @@
 """The one driver of all collectives: for each size allocate, warm up, time blocks, check one operation exactly."""
 
 import importlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 import torch
 
-from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments, RankContext
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments, Prepared, RankContext
 from raybench.benchmarks.free_memory import sizes_that_fit
 from raybench.benchmarks.messages.operations import OPERATIONS, sizes_of
 from raybench.benchmarks.messages.pattern import PERIOD, Segment, poison_of, tolerance_of
-from raybench.benchmarks.messages.probe import probe
+from raybench.benchmarks.messages.probe import prepared, probe
 from raybench.benchmarks.own_speed import own_seconds
 from raybench.benchmarks.spec import DTYPE_BYTES, BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.benchmarks.timing import Stamps, iterations_for, synchronize, timed_block
@@ -63,7 +63,8 @@ class _Memory:
         self, context: RankContext, spec: BenchmarkSpec, collective: Collective, calls: list[CollectiveArguments]
     ) -> None:
         self._collective, self._in_place = collective, spec.in_place
-        self.fitting = sizes_that_fit(context, [self._need(args) for args in calls])
+        copies = 1 if context.ring is None else 2  # MLX holds both buffers once more
+        self.fitting = sizes_that_fit(context, [self._need(args) * copies for args in calls])
         dtype = getattr(torch, spec.dtype)
         send, receive = collective.lengths(calls[self.fitting - 1])
         longest = max(send, receive) if spec.in_place else receive
@@ -89,14 +90,15 @@ class _Memory:
 def _measure(
     context: RankContext, spec: BenchmarkSpec, collective: Collective, args: CollectiveArguments, buffers: Buffers
 ) -> RankSamples:
-    operation = collective.prepare(args, buffers)
+    operation = prepared(context, spec, collective, args, buffers)
     write_segments(buffers.send, collective.sent(args))
+    operation.load()
     iterations = _warm_up(context, spec, operation)
     context.progress.enter("timing")
     stamps: list[Stamps] = []
     for block in range(spec.blocks):
         context.progress.block(block)
-        stamps.append(timed_block(context, operation, iterations))
+        stamps.append(timed_block(context, operation.call, iterations))
     return RankSamples(
         message_bytes=args.elements * DTYPE_BYTES[args.dtype],
         element_count=args.elements,
@@ -108,14 +110,14 @@ def _measure(
     )
 
 
-def _warm_up(context: RankContext, spec: BenchmarkSpec, operation: Callable[[], object]) -> int:
+def _warm_up(context: RankContext, spec: BenchmarkSpec, operation: Prepared) -> int:
     """Untimed operations; then the iterations of a block, from how long the last of them took."""
     context.progress.enter("warming up")
     if spec.warmup:
-        timed_block(context, operation, spec.warmup)
+        timed_block(context, operation.call, spec.warmup)
     if spec.iterations is not None:
         return spec.iterations
-    trial = timed_block(context, operation, 2)
+    trial = timed_block(context, operation.call, 2)
     return iterations_for(context, trial[1] - trial[0], target_seconds=spec.block_seconds, most=spec.max_iterations)
 
 
@@ -124,17 +126,19 @@ def _verify(
     collective: Collective,
     args: CollectiveArguments,
     buffers: Buffers,
-    operation: Callable[[], object],
+    operation: Prepared,
 ) -> int:
     """Elements of this rank's receive buffer that are wrong after one operation on fresh data."""
     context.progress.enter("verifying")
     sent, expected = list(collective.sent(args)), list(collective.expected(args))
     buffers.receive.fill_(poison_of(args.dtype, [*sent, *expected]))  # nor may what an earlier operation left stay
     write_segments(buffers.send, sent)
+    operation.load()
     synchronize(context)
-    operation()
+    operation.call()
     if context.device.type == "cuda":  # gpu: collectives-1
         torch.cuda.synchronize(context.device)
+    operation.store()
     return count_wrong(buffers.receive, expected, tolerance_of(args.reduce_op, args.world_size, args.dtype))
 
 

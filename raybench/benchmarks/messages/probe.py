@@ -7,7 +7,7 @@ skipped. A fault of the device or the network must never look like that: it ends
 import torch
 import torch.distributed as dist
 
-from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments, RankContext, UnsupportedError
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments, Prepared, RankContext, UnsupportedError
 from raybench.benchmarks.rank.recording import inside
 from raybench.benchmarks.spec import BenchmarkSpec
 
@@ -30,6 +30,8 @@ _FAULTS = (
     "transport/",
 )
 
+_LIBRARY = {"mlx": "MLX"}
+
 # torch 2.8 brought AcceleratorError; before, "CUDA error" in the text tells
 _BROKEN: tuple[type[Exception], ...] = (dist.DistError, getattr(torch, "AcceleratorError", dist.DistError))
 
@@ -49,10 +51,20 @@ def probe(context: RankContext, spec: BenchmarkSpec, collective: Collective) -> 
         here = f"refused it: {refusal}" if refusal else "ran it"
         raise RuntimeError(
             f"{context.backend} refuses {what} on {refused} of {context.world_size} ranks; rank {context.rank} {here}; "
-            "compare the versions of PyTorch and NCCL of all nodes"
+            f"compare the versions of PyTorch and {_LIBRARY.get(context.backend, 'NCCL')} of all nodes"
         )
     if refusal is not None:
         raise UnsupportedError(f"{context.backend} does not offer {what}: {refusal}")
+
+
+def prepared(
+    context: RankContext, spec: BenchmarkSpec, collective: Collective, args: CollectiveArguments, buffers: Buffers
+) -> Prepared:
+    """The operation of this rank over these buffers, by torch.distributed or by what stands in for it."""
+    if context.ring is None:
+        return Prepared(call=collective.prepare(args, buffers))
+    found: Prepared = context.ring.prepare(spec.name, args, buffers)
+    return found
 
 
 def is_refusal(error: Exception) -> bool:
@@ -79,7 +91,9 @@ def _refusal(context: RankContext, spec: BenchmarkSpec, collective: Collective) 
             send=torch.zeros(send, dtype=dtype, device=context.device),
             receive=torch.zeros(receive, dtype=dtype, device=context.device),
         )
-        collective.prepare(args, buffers)()
+        operation = prepared(context, spec, collective, args, buffers)
+        operation.load()
+        operation.call()
         if context.device.type == "cuda":  # gpu: collectives-1
             torch.cuda.synchronize(context.device)
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:

@@ -126,6 +126,14 @@ def inside(name: str) -> contextlib.AbstractContextManager[None]:
     return _active[-1].inside(name) if _active else contextlib.nullcontext()
 
 
+def inside_message(name: str, tensor: torch.Tensor) -> contextlib.AbstractContextManager[None]:
+    """Note that this rank is in an operation of that name that is not one of ``torch.distributed``."""
+    if not _active:
+        return contextlib.nullcontext()
+    count, dtype = _message(tensor)
+    return _active[-1].inside(name, count=count, dtype=dtype)
+
+
 def exchange(operations: Sequence[dist.P2POp]) -> None:
     """Start point-to-point operations together and wait for all of them."""
     if not _active:

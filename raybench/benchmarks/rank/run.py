@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
@@ -25,6 +26,7 @@ from raybench.benchmarks.events import (
     RankReady,
     WorkloadMeasured,
 )
+from raybench.benchmarks.mlx_ring.meeting import mlx_version
 from raybench.benchmarks.own_speed import processor_wait
 from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.rank.progress import ProgressSlot
@@ -33,9 +35,12 @@ from raybench.benchmarks.registry import module_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.secret_values import recorded
 
+if TYPE_CHECKING:
+    from raybench.benchmarks.mlx_ring.ring import Ring
+
 Emit = Callable[[Event], None]
 _ENVIRONMENT = (
-    *("NCCL_", "TORCH_NCCL_", "GLOO_", "TORCH_GLOO_", "UCX_", "FI_", "OFI_NCCL_", "RCCL_", "OMP_"),
+    *("NCCL_", "TORCH_NCCL_", "GLOO_", "TORCH_GLOO_", "UCX_", "FI_", "OFI_NCCL_", "RCCL_", "OMP_", "MLX_"),
     *("MLX5_", "IBV_", "RDMAV_", "SHARP_", "CUDA_"),
 )
 
@@ -86,6 +91,8 @@ def _run_benchmark(context: RankContext, index: int, spec: BenchmarkSpec, emit: 
 
 def _measure(context: RankContext, index: int, spec: BenchmarkSpec, emit: Emit) -> int:
     """Emit every point. Returns how many sizes did not fit the memory."""
+    if context.ring is not None:
+        context.ring.refuse(spec)
     measured = implementation(spec)(context, spec)
     while True:
         try:
@@ -121,13 +128,14 @@ def process_group(assignment: RankAssignment, progress: ProgressSlot) -> Iterato
     with inside("init_process_group"):
         store = _store(assignment, timeout)
         dist.init_process_group(
-            assignment.backend,
+            "gloo" if assignment.backend == "mlx" else assignment.backend,  # what the ring has not, such as a barrier
             store=store,
             rank=assignment.rank,
             world_size=assignment.world_size,
             timeout=timeout,
             device_id=device if assignment.backend == "nccl" else None,  # gpu: collectives-1, collectives-2
         )
+        ring = _ring(assignment, store) if assignment.backend == "mlx" else None
     yield RankContext(
         rank=assignment.rank,
         local_rank=assignment.local_rank,
@@ -139,9 +147,17 @@ def process_group(assignment: RankAssignment, progress: ProgressSlot) -> Iterato
         store=store,
         ranks_on_device=assignment.ranks_on_device,
         ranks_on_node=assignment.ranks_on_node,
+        ring=ring,
     )
     with inside("destroy_process_group"):
         dist.destroy_process_group()
+
+
+def _ring(assignment: RankAssignment, store: torch._C._distributed_c10d.Store) -> "Ring":
+    from raybench.benchmarks.mlx_ring.meeting import meet, mlx_core  # MLX starts threads: never before the fork
+    from raybench.benchmarks.mlx_ring.ring import Ring
+
+    return Ring(core=mlx_core(), group=meet(assignment, store))
 
 
 def _assert_fresh_cuda() -> None:  # gpu: machine, ray-masking
@@ -181,6 +197,8 @@ def rank_facts(context: RankContext) -> dict[str, str]:
     }
     known = recorded({name: value for name, value in sorted(os.environ.items()) if _is_told(name)})
     facts |= {f"env.{name}": value for name, value in known.items()}
+    if context.ring is not None:
+        facts["mlx"] = mlx_version()
     if context.device.type == "cuda":  # gpu: machine, ray-masking
         facts |= _device_facts(context)
     return facts

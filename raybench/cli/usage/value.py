@@ -28,7 +28,7 @@ KNOWN_VALUES: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 # Where there is no table but this: the values as the options take them.
 WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "--backend": ("nccl", "gloo"),
+    "--backend": ("nccl", "gloo", "mlx"),
     "--address": ("auto", "local"),
     "--dtype": ("bf16", "fp16", "fp32"),
     "run --dtype": ("float32", "float16", "bfloat16", "float64", "int8", "uint8", "int32", "int64"),

@@ -88,6 +88,9 @@ class DroppedNode(Part, frozen=True, kw_only=True):
         return self.with_unknown({"node": self.node, "reason": self.reason})
 
 
+TCP_BACKENDS = ("gloo", "mlx")  # they use processors, and know no network but TCP
+
+
 class ClusterInfo(Part, frozen=True, kw_only=True):
     """The machines and ranks of a run. ``emulated``: the nodes are processes on one machine."""
 

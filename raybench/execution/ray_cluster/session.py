@@ -9,6 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Protocol
 
+from raybench.documents.run.cluster import TCP_BACKENDS
 from raybench.errors import ClusterUnavailableError
 from raybench.execution.node_actors.ray_actor import RayNodeActor
 from raybench.execution.placement import Candidate, candidates_of
@@ -182,7 +183,7 @@ def no_cluster(address: str, problem: str) -> ClusterUnavailableError:
 
 def embedded_gpus(backend: str | None) -> list[str]:
     """Ids of the GPUs that embedded nodes share: none for a backend that uses none."""
-    return [] if backend == "gloo" else own_gpus()
+    return [] if backend in TCP_BACKENDS else own_gpus()
 
 
 def emulated_candidates(nodes: int, gpus: Sequence[str]) -> tuple[Candidate, ...]:

@@ -87,7 +87,7 @@ def trial_section(study: StudyResult) -> Section:
         ("verdict", lambda trial: text(trial.verdict, _VERDICT_TONES.get(str(trial.verdict), ""))),
         ("time", lambda trial: seconds(trial.measured[0].seconds) if trial.measured else NONE),
         ("ranks", lambda trial: text(trial.world_size or None)),
-        ("network", lambda trial: text(f"{trial.network}" if trial.backend == "nccl" else "TCP (gloo)")
+        ("network", lambda trial: text(f"{trial.network}" if trial.backend == "nccl" else f"TCP ({trial.backend})")
          if trial.measured else NONE),
         ("whole run", lambda trial: seconds(trial.seconds)),
         ("reason", lambda trial: text(trial.reason or _found(trial))),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments, RankContext
+from raybench.benchmarks.base import Buffers, Collective, CollectiveArguments, Prepared, RankContext
 from raybench.benchmarks.messages import collective
 from raybench.benchmarks.messages.operations import OPERATIONS
 from raybench.benchmarks.rank.progress import ProgressSlot
@@ -31,7 +31,8 @@ def test_an_operation_that_does_nothing_has_no_element_right(
             rank=0, world_size=world_size, elements=world_size * 300, dtype=dtype, reduce_op=op, root=0
         )
         send, receive = (torch.empty(length, dtype=getattr(torch, dtype)) for length in facts.lengths(args))
-        wrong = collective._verify(context(world_size), facts, args, Buffers(send=send, receive=receive), lambda: None)
+        buffers, nothing = Buffers(send=send, receive=receive), Prepared(call=lambda: None)
+        wrong = collective._verify(context(world_size), facts, args, buffers, nothing)
         assert wrong == len(receive)
 
 

@@ -1,14 +1,19 @@
 """``raybench train``."""
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from raybench.cli.cluster_options import PLACE_OPTIONS, RUN_OPTIONS, given, with_options
 from raybench.cli.measure import measure
 from raybench.cli.usage.command import TopicCommand
 
+_NOT_BELOW_NSYS = frozenset(
+    ["nsys_command", "nodes", "gpus_per_node", "address", "profile", "overlap_steps", "keep_warm"]
+)
 EXAMPLES = """\b
 Examples:
   raybench train --nodes 2                        DDP of a tiny transformer on two emulated nodes
@@ -17,6 +22,7 @@ Examples:
   raybench train --model mlp --data spiral --steps 300 --lr-schedule cosine   learns: validation loss
   raybench train --data corpus.jsonl --data-workers 2 --steps 500 --clip-grad-norm 1
   raybench train --strategy qlora --model mistral-7b --sequence-length 512 --profile
+  raybench train --model gpt2 --gpus-per-node 8 --nsys-command    lines to paste for Nsight Systems
   raybench train --strategy lora --adapter peft --model llama-8b --weights /models/llama-8b
   raybench train --strategy fsdp --sharding hybrid --nodes 4 --address head:6379 --json > result.json
 """
@@ -67,7 +73,9 @@ _OPTIONS: list[Any] = [
     click.option("--overlap-steps", type=int, metavar="N", help="Pairs of steps with and without synchronisation, for "
                  "the exposed communication; 0 leaves it out.  [default: 10]"),
     click.option("--profile", is_flag=True, default=None, help="Keep a trace of each rank for Perfetto or TensorBoard "
-                 "in logs/."),
+                 "in logs/, and say how each rank's steps divide."),
+    click.option("--nsys-command", is_flag=True, help="Print command lines that run these ranks below Nsight Systems, "
+                 "with the phases as NVTX ranges, for torchrun, srun and mpirun; nothing is run."),
     click.option("--data", metavar="NAME|PATH", help="spiral (of the mlp) or text, made on the spot; or a file or "
                  "folder of text, JSON lines or parquet on every node, read byte by byte.  [default: random]"),
     click.option("--data-workers", type=int, metavar="N", help="Processes a rank that load data ahead.  [default: 0]"),
@@ -84,9 +92,19 @@ _OPTIONS: list[Any] = [
 
 
 @click.command(cls=TopicCommand, epilog=EXAMPLES)
+@click.pass_context
 @with_options([*PLACE_OPTIONS, *_OPTIONS, *RUN_OPTIONS])
-def command(
-    config_file: str | None, as_json: bool, full: bool, quiet: bool, dry_run: bool, strategy: str | None, **options: Any
+def command(  # noqa: PLR0917 - click's
+    context: click.Context,
+    /,
+    config_file: str | None,
+    as_json: bool,
+    full: bool,
+    quiet: bool,
+    dry_run: bool,
+    strategy: str | None,
+    nsys_command: bool,
+    **options: Any,
 ) -> None:
     """Train a model on random data, or on what it can learn, and say what of a step waits for the network.
 
@@ -96,4 +114,29 @@ def command(
     from raybench.services.run_config import training_config
 
     config = training_config(config_file, given(options), strategy)
+    if nsys_command:
+        _print_nsys(context, config.nodes, config.gpus_per_node)
+        return
     sys.exit(measure(config, as_json=as_json, full=full, quiet=quiet, dry_run=dry_run))
+
+
+def _print_nsys(context: click.Context, nodes: int | None, gpus_per_node: int | None) -> None:
+    """What was typed, below Nsight Systems. The options are right by now."""
+    from raybench.services.launching.nsys import nsight_lines
+
+    for launcher, line in nsight_lines(["train", *_typed(context), "--overlap-steps", "0"], nodes, gpus_per_node):
+        click.echo(f"# {launcher}\n{line}")
+
+
+def _typed(context: click.Context) -> Iterator[str]:
+    """The options that were typed, but for those that a launcher decides or a profiler has no use of."""
+    for parameter in context.command.params:
+        name, value = parameter.name or "", context.params.get(parameter.name or "")
+        source = context.get_parameter_source(name)
+        if source is not ParameterSource.COMMANDLINE or name in _NOT_BELOW_NSYS:
+            continue
+        if isinstance(value, bool):
+            yield (parameter.opts if value else parameter.secondary_opts)[0]
+        else:
+            for one in value if isinstance(value, tuple) else (value,):
+                yield from (parameter.opts[0], str(one))

@@ -109,3 +109,16 @@ def test_two_emulated_nodes_train() -> None:
     assert [sorted(json.loads(line)["ranks"]) for line in journal.splitlines()] == [["0", "1"], ["0", "1"]]
     assert [(row["benchmark"], row["kind"]) for row in rows] == [("ddp", "training"), ("fsdp", "training")]
     assert all(float(row["samples_per_s"]) > 0 and row["verified"] == "true" for row in rows)
+
+
+def test_lines_for_nsight_systems_have_what_was_typed_and_run_nothing() -> None:
+    typed = ["--model", "gpt2", "--nodes", "2", "--gpus-per-node", "8", "--profile", "--no-verify", "--env", "A=1"]
+    answer = CliRunner().invoke(train, [*typed, "--nsys-command"])
+    assert answer.exit_code == 0
+    names = [line for line in answer.output.splitlines() if line.startswith("# ")]
+    assert names == ["# torchrun", "# srun", "# mpirun"]
+    for line in answer.output.splitlines()[1::2]:
+        words = line.split(" launch rank -- ")[1].split()
+        assert {"gpt2", "--no-verify", "A=1", "--overlap-steps"} <= set(words)
+        assert not {"--nodes", "--profile", "--nsys-command"} & set(words)
+    assert CliRunner().invoke(train, ["--model", "no-such-model", "--nsys-command"]).exit_code != 0

@@ -31,6 +31,7 @@ NO_STEP = {
 }
 # Conditions on a GPU or NCCL in what is pure: it is given documents or tables, and tests give it those of GPUs.
 PURE = {
+    "raybench/benchmarks/training/exposure/division.py": "a trace",
     "raybench/execution/placement.py": "nodes as Ray lists them",
     "raybench/expectations/shape.py": "a result",
     "raybench/performance_model/activations.py": "the setup of a training",

@@ -181,7 +181,7 @@ STEPS: tuple[Step, ...] = (
     Step(
         id="profiler-overlap",
         proves="the profiler's kernels are told apart into communication and computation",
-        compared="operations seen, and that their seconds can be",
+        compared="operations seen, traces kept with NVTX ranges, and that their seconds can be",
         seconds=40,
         run=training.overlap,
         not_short="tests of the profiler's traces run beside it",

@@ -1,13 +1,17 @@
 """Steps that prove training: each strategy and number type, the largest models, and a plain torch loop beside it."""
 
 import math
+import os
 import random
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -16,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from raybench.benchmarks.base import RankContext
 from raybench.benchmarks.events import BenchmarkFinished, Event, WorkloadMeasured
+from raybench.benchmarks.rank.folder import FOLDER_VARIABLE
 from raybench.benchmarks.registry import records_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.timing import synchronize
@@ -177,20 +182,26 @@ def _plain_loop(context: RankContext, options: TrainingOptions, dtype: str) -> C
 
 def overlap(bench: Bench) -> Outcome:
     """Communication and computation of a step of two ranks, as PyTorch's profiler saw them on their streams."""
-    options = options_of(bench, overlap_steps=bench.sized(5, 2), steps=bench.sized(10, 2), warmup_steps=1)
-    point, launch = trained(bench, "ddp", options, ranks=2, verify=False)
+    options = options_of(bench, overlap_steps=bench.sized(5, 2), steps=bench.sized(10, 2), warmup_steps=1, profile=True)
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, {FOLDER_VARIABLE: folder}):
+        point, launch = trained(bench, "ddp", options, ranks=2, verify=False)
+        traces = len(list(Path(folder).iterdir()))
     seen = launch[0].exposure
+    divided = seen.division
     parts = [seen.communication, seen.computation, seen.overlap, seen.idle]
     hidden = None if seen.overlap is None or not seen.communication else seen.overlap / seen.communication
     return Outcome(
         figures={
             "seconds": dict(zip(("communication", "computation", "overlap", "idle"), parts, strict=True)),
             "operations": dict(seen.operations),
+            "profile": point.profile.to_json() if point.profile else None,
             "remarks": list(seen.remarks),
             "step_seconds": point.seconds.median,
         },
         comparisons=(
             Comparison(what="operations seen", value=sum(seen.operations.values()), least=1),
+            Comparison(what="traces kept, with NVTX ranges around the phases", value=float(traces), least=2, most=2),
+            bench.on_gpu_only("seconds of kernels in a traced step", divided and divided.computation, 1e-6, None),
             bench.on_gpu_only("seconds of communication", seen.communication, 1e-6, None),
             bench.on_gpu_only("seconds of computation", seen.computation, 1e-6, None),
             bench.on_gpu_only("share of communication beside computation", hidden, 0.0, 1.0),

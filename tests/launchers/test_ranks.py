@@ -1,5 +1,6 @@
 """Which rank a process is by its launcher's variables, what is typed, and how ranks and run meet: no torch, no Ray."""
 
+import shlex
 import socket
 import threading
 from multiprocessing import AuthenticationError
@@ -12,6 +13,7 @@ from raybench.execution.launched.meeting import find, key_of, listen, ports_near
 from raybench.execution.launched.messages import Hello
 from raybench.execution.launched.session import nodes_of
 from raybench.launchers.command_words import check_words
+from raybench.launchers.ranks.nsys import OPEN_ADDRESS, nsys_lines
 from raybench.launchers.ranks.place import LaunchedRank, rank_of
 from raybench.launchers.ranks.rank_task import shared_words
 from raybench.launchers.ranks.words import RanksRequest, mpirun_words, torchrun_words
@@ -223,3 +225,19 @@ def test_a_rank_is_what_it_says() -> None:
 def test_where_results_go_may_differ_between_nodes() -> None:
     words = ("run", "--output-dir", "/tmp/a", "--suite", "p2p", "--output-dir=/tmp/b")
     assert shared_words(words) == ("run", "--suite", "p2p")
+
+
+def test_lines_for_nsight_systems_are_those_of_the_launchers_with_nsys_before_what_it_has_to_see() -> None:
+    request = RanksRequest(nodes=2, ranks_per_node=4, master_address=OPEN_ADDRESS, python="python3")
+    lines = dict(nsys_lines(request, ["train", "--model", "my model"]))
+    assert list(lines) == ["torchrun", "srun", "mpirun"]
+    for line in lines.values():
+        assert line.endswith("raybench launch rank -- train --model 'my model'")
+        assert "nsys profile --trace=cuda,nvtx,osrt" in line
+    assert shlex.split(lines["torchrun"])[0] == "nsys"
+    assert '"--rdzv-endpoint=$MASTER_ADDR:29500"' in lines["torchrun"]
+    assert lines["srun"].startswith("srun --nodes=2 --ntasks-per-node=4 nsys profile ")
+    assert "'--output=raybench-rank-%q{SLURM_PROCID}'" in lines["srun"]
+    words = shlex.split(lines["mpirun"])
+    assert words[:3] == ["mpirun", "-np", "8"]
+    assert words.index("-x") < words.index("nsys") < words.index("python3")

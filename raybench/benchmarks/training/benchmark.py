@@ -12,12 +12,13 @@ from raybench.benchmarks.registry import labels_of
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.timing import synchronize
 from raybench.benchmarks.training.clock import clock_of
-from raybench.benchmarks.training.exposure.overlap import measure_exposure
+from raybench.benchmarks.training.exposure.overlap import keep_trace, measure_exposure
 from raybench.benchmarks.training.interim import UNCHECKED, Parts
 from raybench.benchmarks.training.models.peft_adapters import versions_of_adapters
 from raybench.benchmarks.training.models.precision import chosen_dtype
 from raybench.benchmarks.training.models.trainable import Trainable, built, trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
+from raybench.benchmarks.training.ranges import ranges_of
 from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord, phase_seconds
 from raybench.benchmarks.training.reference import check_training
 from raybench.benchmarks.training.step import Trainer
@@ -93,7 +94,8 @@ def _time(
     if trainer.feed is not None:
         trainer.feed.announce(0, options.steps * options.accumulate)
     synchronize(context)
-    clock, waiting = clock_of(context.device), CollectiveClock(context.device)
+    clock = clock_of(context.device)
+    waiting = CollectiveClock(context.device, ranges_of(context.device, options))
     replicas = trainer.strategy.has_gradient_marks
     losses: list[torch.Tensor] = []
     parts = Parts(label, facts, clock, usage, None if replicas else waiting, losses, evaluations.found)
@@ -135,7 +137,8 @@ def _time(
 
 def _exposure(context: RankContext, trainer: Trainer, strategy: str, options: TrainingOptions) -> Exposure:
     if context.world_size == 1:
-        return Exposure(remarks=("one rank has nobody to communicate with",))
+        division = keep_trace(context, trainer, strategy) if options.profile else None
+        return Exposure(remarks=("one rank has nobody to communicate with",), division=division)
     if not options.overlap_steps and not options.profile:
         return Exposure(remarks=("not measured: --overlap-steps is 0",))
     return measure_exposure(context, trainer, strategy, options)

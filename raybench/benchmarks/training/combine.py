@@ -6,6 +6,7 @@ from typing import Any
 
 from raybench.benchmarks.messages.combine import operation_seconds
 from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training.exposure.profile import profile_of
 from raybench.benchmarks.training.models.shapes import flop_per_sample
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import PHASES, TrainingRecord, Validation, differences
@@ -65,6 +66,9 @@ def training_point(
         complete=not any(record.interim for record in records),
         cut_seconds=_step_seconds(cut) if cut else (),
         rank_step_seconds=tuple(spread for launch in launches for spread in _rank_step_seconds(launch)),
+        profile=profile_of(
+            {rank: one.exposure.division for rank, one in launches[0].items() if one.exposure.division is not None}
+        ),
     )
 
 

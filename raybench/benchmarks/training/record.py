@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from raybench.benchmarks.training.exposure.division import Division
+
 PHASES = ("data", "copy", "forward", "backward", "gradient_sync", "optimizer")
 
 
@@ -16,7 +18,7 @@ class Exposure(msgspec.Struct, frozen=True, kw_only=True):
     ``synchronised`` and ``unsynchronised`` are step times of alternating pairs. Of the profiled steps: the median
     seconds of ``communication`` (waiting for late ranks taken out), ``computation``, both at once (``overlap``) and
     neither (``idle``). ``isolated`` is the time of the same operations alone, ``replayed`` what would stay exposed if
-    they ran so fast, one after another, from the moment at which each was ready.
+    they ran so fast, one after another, from the moment at which each was ready. ``division``: of the kept trace.
     """
 
     synchronised: tuple[float, ...] = ()
@@ -30,6 +32,7 @@ class Exposure(msgspec.Struct, frozen=True, kw_only=True):
     wire_bytes: float | None = None
     operations: dict[str, int] = {}
     remarks: tuple[str, ...] = ()
+    division: Division | None = None
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from raybench.benchmarks.training.data.samples import Batch
 from raybench.benchmarks.training.models.precision import forward_context, loss_scaler
 from raybench.benchmarks.training.models.trainable import Trainable
 from raybench.benchmarks.training.options import TrainingOptions
+from raybench.benchmarks.training.ranges import ranges_of
 from raybench.benchmarks.training.strategies import Strategy
 from raybench.benchmarks.training.update import Update
 
@@ -30,7 +31,9 @@ class Trainer:
         self.optimizer = self._apply.optimizer
         self.feed = _feed(context, trainable, options)
         self._clock: PhaseClock | None = None
+        self._ranges = ranges_of(context.device, options)
         self._micro_batch = 0
+        self._waited_for = 0  # gradients that are not ready yet
         self._hooks: list[Any] = []
         if strategy.has_gradient_marks:
             for parameter in self.parameters:
@@ -67,17 +70,22 @@ class Trainer:
         return loss, found_norm
 
     def _micro(self, number: int, synchronised: bool) -> torch.Tensor:
-        batch = self._batch(number * self._options.accumulate + self._micro_batch)
+        with self._ranges.phase("data"):
+            batch = self._batch(number * self._options.accumulate + self._micro_batch)
         if self.feed is not None:
             self._mark("data")
-        batch = tuple(part.to(self._context.device, non_blocking=True) for part in batch)
+        with self._ranges.phase("copy"):
+            batch = tuple(part.to(self._context.device, non_blocking=True) for part in batch)
         self._mark("data" if self.feed is None else "copy")
         with self.strategy.synchronising(synchronised):
-            with self._forward():
+            with self._ranges.phase("forward"), self._forward():
                 loss: torch.Tensor = self.strategy.module(*batch)
             self._mark("forward")
-            scaled: Any = self._scaler.scale(loss / self._options.accumulate)
-            scaled.backward()
+            self._waited_for = len(self.parameters) if synchronised else -1
+            with self._ranges.phase("backward"):
+                scaled: Any = self._scaler.scale(loss / self._options.accumulate)
+                scaled.backward()
+            self._ranges.end()
         if self.strategy.has_gradient_marks and synchronised:
             self._mark("gradient_sync")
         else:
@@ -91,13 +99,17 @@ class Trainer:
 
     def _gradient_ready(self, _: torch.Tensor) -> None:
         self._mark("backward")  # the last one counts: what follows is waiting for the other ranks
+        self._waited_for -= 1
+        if self._waited_for == 0:
+            self._ranges.begin("gradient_sync")
 
     def _mark(self, name: str) -> None:
         if self._clock is not None:
             self._clock.mark(f"{name}:{self._micro_batch}")
 
     def _update(self, *, norm: bool) -> torch.Tensor | None:
-        return self._apply(norm=norm)
+        with self._ranges.phase("optimizer"):
+            return self._apply(norm=norm)
 
     def evaluated(self, batch: Batch) -> torch.Tensor:
         """Loss and accuracy of each sample of a batch: (samples, 2). Of shards, every rank must call it."""

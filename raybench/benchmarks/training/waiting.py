@@ -14,6 +14,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from raybench.benchmarks.training.ranges import NoRanges, Ranges
+
 # all_gather_single and reduce_scatter_single are the names from PyTorch 2.13 on.
 _NAMES = (
     "all_gather_into_tensor",
@@ -27,7 +29,8 @@ _NAMES = (
 class CollectiveClock:
     """Times the collectives of one step after another."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, ranges: Ranges | None = None) -> None:
+        self._ranges = ranges or NoRanges()
         self._on_gpu = device.type == "cuda"  # gpu: train-fsdp
         self._steps: list[list[tuple[Any, Any]]] = []
         self._calls: list[tuple[Any, Any]] = []
@@ -97,7 +100,8 @@ class CollectiveClock:
             self._depth += 1
             begin = self._now() if self._depth == 1 else None  # a new name may call the old one
             try:
-                return function(*arguments, **options)
+                with self._ranges.phase(function.__name__):
+                    return function(*arguments, **options)
             finally:
                 self._depth -= 1
                 if begin is not None:

@@ -67,6 +67,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     ),
     "Measurement": (
         "--steps", "--warmup-steps", "--warmup", "--iters", "--blocks", "--repeats", "--overlap-steps", "--profile",
+        "--nsys-command",
         "--saves", "--memory-limit", "--most-batch", "--verify", "--agent", "--isolate", "--continue-without",
         "--timeout", "--trial-timeout", "--request-timeout", "--log-limit", "--resume",
     ),

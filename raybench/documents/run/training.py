@@ -13,6 +13,7 @@ from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, Seconds
 from raybench.documents.run.communication import Communication
 from raybench.documents.run.facts import ReferenceFacts, TrainingFacts, damage_of, typed
+from raybench.documents.run.profile import Profile
 from raybench.documents.run.verdict import Check
 from raybench.documents.run.workload import Sample, seconds_row, summary_json
 from raybench.stats import Summary, deviation, median_interval, summarize
@@ -64,6 +65,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     ``cut_seconds``: the steps of a launch that was cut after whole ones, which are in no other figure.
     ``straggler_undecided``: a rank took far longer than the others, and ``straggler_reason`` is why nobody is named.
     ``rank_step_seconds``: of each timed step the fastest and the slowest rank's own time, from its end to its end.
+    ``profile``: what the first launch's traces say, where they were kept.
     """
 
     label: str
@@ -93,6 +95,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     complete: bool = True
     cut_seconds: tuple[Seconds, ...] = field(default=(), name="+cut_seconds")
     rank_step_seconds: tuple[tuple[float, float], ...] = field(default=(), name="+rank_step_seconds")
+    profile: Profile | None = None
     is_verifiable: ClassVar[bool] = True
     DERIVED: ClassVar[frozenset[str]] = frozenset(
         [
@@ -400,6 +403,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
             "straggler_reason": self.straggler_reason,
             **({"straggler_undecided": True} if self.straggler_undecided else {}),
             "facts": dict(self.facts),
+            **({"profile": self.profile.to_json()} if self.profile else {}),
         }
         if len(self.launches) > 1:
             point["repeats"] = repeats_json(self.launches)

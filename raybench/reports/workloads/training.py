@@ -10,6 +10,7 @@ from raybench.reports.model import Cell, Section
 from raybench.reports.text import fixed, percent, percent_beside, printable
 from raybench.reports.workloads.cells import gibibytes, grid_of, megabytes, milliseconds, number, verdict
 from raybench.reports.workloads.display import Json, Row, display_of_points, points_of
+from raybench.reports.workloads.profile import profile_sections
 from raybench.reports.workloads.training_summary import advice_of, summary_grid_of
 from raybench.stats import deviation
 from raybench.units import format_seconds
@@ -38,6 +39,7 @@ def _sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
     yield Section(title="Phases of a step", grid=grid_of(tuple(phases), points))
     if any(point.communication.best_exposed is not None for point in points):
         yield Section(title="Communication", grid=grid_of(_COMMUNICATION, points), notes=_communication_notes(points))
+    yield from profile_sections(points)
 
 
 def _training_notes(trained: Sequence[tuple[BenchmarkResult, TrainingPoint]]) -> Iterator[str]:

@@ -47,3 +47,21 @@ def serial_end(ready: Sequence[float], durations: Sequence[float]) -> float:
     for moment, duration in zip(ready, durations, strict=True):
         end = max(moment, end) + duration
     return end
+
+
+def without(first: Sequence[Interval], second: Sequence[Interval]) -> list[Interval]:
+    """What the first of two lists of ascending, disjoint intervals has and the second has not."""
+    result, index = [], 0
+    for whole in first:
+        begin, end = whole
+        while index < len(second) and second[index][1] <= begin:
+            index += 1
+        other = index
+        while other < len(second) and second[other][0] < end:
+            if begin < second[other][0]:
+                result.append((begin, second[other][0]))
+            begin = max(begin, second[other][1])
+            other += 1
+        if begin < end:
+            result.append((begin, end))
+    return result

@@ -11,7 +11,7 @@ import gzip
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,9 +26,11 @@ from raybench.benchmarks.base import RankContext
 from raybench.benchmarks.rank.folder import passing_folder, rank_folder
 from raybench.benchmarks.timing import synchronize
 from raybench.benchmarks.training.exposure.agreement import agreed, timed
+from raybench.benchmarks.training.exposure.division import Division, division_of
 from raybench.benchmarks.training.exposure.replay import Grouping, replay, replayed
 from raybench.benchmarks.training.exposure.trace import STEP, Operation, Shares, StepTrace, shares_of, steps_of
 from raybench.benchmarks.training.options import TrainingOptions
+from raybench.benchmarks.training.ranges import in_nsight_systems
 from raybench.benchmarks.training.record import Exposure
 
 _UNSEEN = (
@@ -58,15 +60,25 @@ def measure_exposure(context: RankContext, trainer: Any, strategy: str, options:
     context.progress.enter("measuring overlap")
     pairs = difference(context, trainer, options.overlap_steps)
     keep = rank_folder() / trace_name(context.rank, strategy) if options.profile else None
-    steps = profiled(context, trainer, keep)
+    trace = traced(context, trainer, keep)
+    steps = steps_of(trace)[1:]
     if options.comm_hook == "powersgd":
         exposure = Exposure(synchronised=pairs[0], unsynchronised=pairs[1], remarks=(_UNSEEN,))
     else:
         exposure = exposure_of(context, pairs, steps, trainer.strategy)
-    if keep is None or keep.exists():
+    if keep is None:
+        return exposure
+    exposure = msgspec.structs.replace(exposure, division=division_of(trace))
+    if keep.exists():
         return exposure
     lost = f"the trace of rank {context.rank} could not be written: see logs/output-rank-{context.rank}.log"
     return msgspec.structs.replace(exposure, remarks=(*exposure.remarks, lost))
+
+
+def keep_trace(context: RankContext, trainer: Any, strategy: str) -> Division | None:
+    """The trace of a rank that is alone; how its time divides."""
+    context.progress.enter("measuring overlap")
+    return division_of(traced(context, trainer, rank_folder() / trace_name(context.rank, strategy)))
 
 
 def difference(context: RankContext, trainer: Step, pairs: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -83,8 +95,15 @@ def profiled(
     context: RankContext, trainer: Step, keep: Path | None = None, *, all_threads: bool = False
 ) -> tuple[StepTrace, ...]:
     """Some steps as the profiler saw them; the trace itself, compressed, in ``keep``."""
+    return steps_of(traced(context, trainer, keep, all_threads=all_threads))[1:]
+
+
+def traced(
+    context: RankContext, trainer: Step, keep: Path | None = None, *, all_threads: bool = False
+) -> Mapping[str, Any]:
+    """The trace of some steps, of which the first pays for the profiler's start."""
     activities = [torch.profiler.ProfilerActivity.CPU]
-    if context.device.type == "cuda":  # gpu: profiler-overlap
+    if context.device.type == "cuda" and not in_nsight_systems():  # gpu: profiler-overlap
         activities.append(torch.profiler.ProfilerActivity.CUDA)
     settings: dict[str, Any] = {}
     if all_threads:
@@ -101,7 +120,8 @@ def profiled(
         profiler.export_chrome_trace(str(path))
         if keep is not None:
             _compress(path, keep)
-        return steps_of(msgspec.json.decode(path.read_bytes()))[1:]
+        trace: Mapping[str, Any] = msgspec.json.decode(path.read_bytes())
+        return trace
 
 
 def _compress(source: Path, target: Path) -> None:

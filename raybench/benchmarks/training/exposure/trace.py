@@ -16,7 +16,7 @@ from raybench.performance_model.layout import Operation as LayoutOperation
 from raybench.performance_model.layout import wire_factor
 
 STEP = "raybench.step"
-_HOST_GAP_US = 200.0
+HOST_GAP_US = 200.0
 _DEVICE_COMPUTE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 # c10d operator -> collective, and which of its arguments is the whole message S as nccl-tests counts it.
@@ -115,7 +115,7 @@ def _step(
 ) -> StepTrace:
     begin, end = frame
     communication = sorted(within(map(_interval, talking), frame))
-    gap = 0.0 if on_device else _HOST_GAP_US  # gpu: profiler-overlap
+    gap = 0.0 if on_device else HOST_GAP_US  # gpu: profiler-overlap
     computation = merged(within(map(_interval, computing), frame), gap)
     called = [(at, operation) for at, operation in operators if begin <= at < end]
     if on_device and len(communication) == len(called):  # the host is ahead of the device  # gpu: profiler-overlap

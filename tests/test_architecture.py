@@ -108,6 +108,7 @@ NO_DOCUMENTS = {
     "benchmarks/standalone.py": "torch's store, and what it writes itself before there is a document",
     "benchmarks/training/clock.py": "CUDA events by name",
     "benchmarks/training/combine.py": "the phases of a rank's record, by name",
+    "benchmarks/training/exposure/division.py": "a trace of PyTorch's profiler",
     "benchmarks/training/exposure/trace.py": "a trace of PyTorch's profiler",
     "benchmarks/training/models/transformer.py": "sizes of layers by name",
     "benchmarks/training/models/weight_files.py": "the header of a safetensors file",

@@ -12,6 +12,7 @@ from diagnostics.judging.decisive import raise_decisive
 from diagnostics.judging.rank_table import missing_ranks, rank_rows
 from diagnostics.judging.recommendations import Setting, recommend, setting_of
 from diagnostics.judging.restarts import last_attempt
+from diagnostics.judging.survival import lower_survived
 from diagnostics.judging.timeline import behind_causes, in_time_order
 from diagnostics.judging.verdict import explanation_of, not_shown_beside, verdict_on
 from diagnostics.rules import load_rules
@@ -24,7 +25,7 @@ def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
     """The diagnosis of facts that were already collected."""
     facts = last_attempt(facts)
     findings, clear, unsure = ask_rules(facts, load_rules())
-    findings = raise_decisive(in_time_order(findings), facts)
+    findings = lower_survived(raise_decisive(in_time_order(findings), facts), facts)
     findings = behind_causes(findings, {rule.id: rule.victim_of for rule in load_rules() if rule.victim_of})
     setting = setting_of(facts)
     findings = lower_explained(findings, {rule.id: rule.explained_by for rule in load_rules() if rule.explained_by})

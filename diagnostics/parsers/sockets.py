@@ -212,13 +212,14 @@ PATTERNS = (
         kind="proxy-victim",
         literal="ervice",
         expression=(
-            r"\[(?:Service thread|Proxy Service\b[^\]]*)\] (?:Accept failed|Could not receive type|Error "
-            r"encountered progressing"
-            r"|Failed to execute operation (?P<operation>\w+)|Connection closed by localRank)"
+            r"\[(?:Service thread|Proxy Service\b[^\]]*)\] (?:Accept failed|Could not receive type"
+            r"|(?:Error encountered progressing operation=|Failed to execute operation )(?P<operation>\w+)"
+            r"|Connection closed by localRank)"
         ),
         samples=(
             "[Service thread] Accept failed Resource temporarily unavailable",
             "[Proxy Service 1] Failed to execute operation Connect from rank 1, retcode 3",
+            "[Service thread] Error encountered progressing operation=Connect, res=2, closing connection",
         ),
     ),
     Pattern(
@@ -230,7 +231,7 @@ PATTERNS = (
     Pattern(
         kind="proxy-victim",
         literal="polling for opId",
-        expression=r"Socket recv failed while polling for opId",
+        expression=r"Socket recv failed while polling for (?P<operation>opId)",
         samples=("Socket recv failed while polling for opId=0x7fa0242685e0",),
     ),
     Pattern(

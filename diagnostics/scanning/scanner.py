@@ -41,6 +41,10 @@ _BARE = (
     "Topology detection",
 )  # how pasted lines begin without NCCL's mark
 _OF_PLUGIN = r"^\W*(?P<level>INFO|WARN|TRACE): Function: \w+ Line: \d+: (?=NET/)"  # aws-ofi-nccl without NCCL
+_OF_A_TRACE = (  # what other ranks print between PyTorch's "Last error:" and what follows it
+    r"\s|(?:\[[\w:]{1,20}\]:? ?)?"
+    r"(?:Traceback|File \"|frame #|Exception |During |return |raise |[\w.]+(?:Error|Exception|Warning)\b|\^|~)"
+)
 _SHELL_VARIABLE = (
     r"(?:^|\s|-x ?|export |--env[= ])(?P<name>(?:NCCL|RCCL|FI|TORCH_NCCL)_[A-Z0-9_]+)=(?P<value>[^\s'\";]*)"
 )
@@ -262,7 +266,10 @@ class Scanner:
         self._quotes_error = bool(quotes) and not error.strip()
         if not quoted or self._quotes_error:
             return False
-        for kind, fields in read_message(PATTERNS, quoted):
+        found = read_message(PATTERNS, quoted)
+        if SIGNS.issuperset(kind for kind, _ in found) and _may_be_warning(quoted):
+            found.append(("unclassified-warning", {"text": quoted}))
+        for kind, fields in found:
             self._send(kind, fields, message._replace(level="WARN"), text, line)
         return True
 
@@ -311,3 +318,8 @@ def _of_plugin(message: Message) -> Message:
     """The message and level of a plugin's own logger: ``WARN: Function: ofi_init Line: 6: NET/OFI ...``."""
     match = compiled(_OF_PLUGIN).match(message.text)
     return message if match is None else message._replace(text=message.text[match.end() :], level=match["level"])
+
+
+def _may_be_warning(quoted: str) -> bool:
+    """Whether what stands where NCCL's last warning is expected is no line of a program, or of another rank's error."""
+    return not (compiled(_OF_A_TRACE).match(quoted) or read_message(FOREIGN_PATTERNS, quoted))

@@ -32,6 +32,7 @@ _BESIDE_THE_STORE = world.KINDS | {"store-left", "store-tried"}
 _LINES_OF_A_CHECK = 2  # the call that failed, and who called
 _LOOPBACK = compiled(r"\[?(127\.|::1\b|localhost\b)")  # which every machine calls itself: it names nobody
 _MEMORY = r"(?i)oom|memory"
+_OF_SETUP = ("Connect", "Setup", "Init", "SharedInit", "opId")  # of NCCL's proxy, which others answer at the teardown
 _ABORTED = ("Aborted", "SIGABRT", "signal 6")
 _REASONS = ("run-error", "watchdog-exception", "store-failed", "ranks-missing")
 
@@ -43,7 +44,7 @@ def check(facts: JobFacts) -> Outcome:
     lost = [event for event in warned(facts, "peer-closed") if not facts.is_from_unknown_client(event)]
     lost += [event for event in facts.of("proxy-victim") if _matters(event)]
     lost += [event for event in facts.of("completion-error") if completion_status(event) == 5]
-    lost += facts.of("communicator-aborted")
+    lost += [event for event in facts.of("communicator-aborted") if not _names_timeout(event)]
     lost += [event for event in facts.of("remote-gone") if not facts.went_on(event)]
     lost += _left_alone(facts)
     lost += [event for event in [*warned(facts, "connect-failed"), *unanswered(facts)] if is_gone(event, facts)]
@@ -101,6 +102,11 @@ def _left_alone(facts: JobFacts) -> list[Event]:
     return left if taken_out or max(told.values(), default=0) > _LINES_OF_A_CHECK else []
 
 
+def _names_timeout(event: Event) -> bool:
+    """Whether a rank says itself that its own watchdog ended it: then it waited for others, and did not lose them."""
+    return "Watchdog caught" in event.text
+
+
 def _is_ended(event: Event, facts: JobFacts) -> bool:
     """Whether a process was ended by a signal from outside or a crash: one that aborts itself mostly says why first."""
     return signal_of(event) not in _ABORTED or not any(
@@ -135,7 +141,7 @@ def _explain(event: Event | None) -> str:
 
 
 def _matters(event: Event) -> bool:
-    return event.origin.level != "INFO" and event.fields.get("operation") in ("Connect", "Setup", "Init", "SharedInit")
+    return event.origin.level != "INFO" and event.fields.get("operation") in _OF_SETUP
 
 
 def _after_the_end(event: Event, facts: JobFacts) -> bool:

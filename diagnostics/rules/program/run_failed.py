@@ -16,6 +16,7 @@ Source: NCCL's checks.h and debug.cc; nccl-tests' common.h.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.judging.survival import went_on_behind
 from diagnostics.parsers import warnings
 from diagnostics.parsers.base import compiled
 from diagnostics.parsers.programs.restarts import RESTART
@@ -131,13 +132,15 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     raised = [event for event in facts.of("python-error") if is_of_framework(event)]
     told = [*warned, *facts.of(*_TOLD), *raised]
     told = [event for event in told if _is_last_word(event) or not facts.survived(event)]
-    told = [event for event in told if not facts.is_from_unknown_client(event)]
+    told = [event for event in told if not (facts.is_from_unknown_client(event) or went_on_behind(event, facts))]
     told = [event for event in told if not (event.origin.file in facts.steps and _is_of_library(event))]
     told = [event for event in told if not (_is_of_library(event) and is_probe(event, facts))]
     told += facts.of("watchdog-stuck")  # PyTorch ends a process of which it says so
     told = [event for event in told if event.kind != "no-transport" or event.origin.level != "INFO"]
     if facts.of("libibverbs-missing"):  # NCCL 2.30 asks the NICs that it has not all the same, and goes on
         told = [event for event in told if not compiled(_OF_ABSENT_VERBS).search(event.text)]
+    if told and not any(event.kind in _WARNED for event in told):
+        told += [event for event in facts.of("proxy-victim") if event.origin.level != "INFO"][:1]
     told.sort(key=lambda event: (event.kind not in _WARNED, event.origin.sequence))
     told += [
         event for event in facts.of(RESTART) if not (facts.is_worked_behind(event) or event.origin.file in facts.steps)

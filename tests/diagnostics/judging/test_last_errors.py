@@ -159,3 +159,21 @@ def test_an_exception_that_nobody_handles_ends_the_program_wherever_a_collector_
     assert [finding.rule for finding in diagnosis.findings if finding.severity == "critical"] == (
         [rule] if rule else []
     )
+
+
+@pytest.mark.parametrize(("behind", "quoted"), [
+    ("MemManager: Recv from rank 4 failed - handle exchange incomplete", True),  # of no table
+    ("Could not create a widget for rank 3", True),
+    ("Traceback (most recent call last):", False),  # another rank's
+    ("[rank2]: torch.distributed.DistBackendError: NCCL error in: a.cpp:1, remote", False),
+    ("    return pg.recv([tensor], group_src_rank, tag)", False),
+    ("", False),
+])  # fmt: skip
+def test_what_pytorch_repeats_as_the_last_error_is_quoted_where_no_rule_knows_it(behind: str, quoted: bool) -> None:
+    error = "torch.distributed.DistBackendError: NCCL error in: a.cpp:1970, internal error, NCCL version 2.30.7\n"
+    found = diagnose(f"{error}ncclInternalError: Internal check failed.\nLast error:\n{behind}\n").findings
+    assert found[0].rule == "run-failed"
+    lines = [evidence.text.strip() for one in found for evidence in one.evidence]
+    unexplained = [one for one in found if one.rule == "unclassified-warning"]
+    assert (behind in lines, bool(unexplained)) == (True, True) if quoted else not unexplained
+    assert not quoted or found[0].summary == f"The run failed: {behind}"

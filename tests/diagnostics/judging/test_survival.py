@@ -1,0 +1,94 @@
+"""A warning that reads as a failure, and a run that goes on behind it: no alarm where nothing tells that it failed."""
+
+import pytest
+
+from diagnostics.engine import Reading
+from diagnostics.inputs.reader import Batch
+from tests.diagnostics.threads import diagnose
+
+START = """\
+n1:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>
+n1:1:1 [0] NCCL INFO Using network IB
+n1:1:9 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 1 cudaDev 0 busId b000 commId 0xab - Init START
+"""
+COMPLETE = START.splitlines(keepends=True)[-1].replace("START", "COMPLETE")
+DESTROYED = "n1:1:1 [0] NCCL INFO comm 0x5 rank 0 nranks 1 cudaDev 0 busId b000 - Destroy COMPLETE\n"
+ABORTED = DESTROYED.replace("Destroy", "Abort")
+STEPS = "".join(f"step {number} loss 2.{9 - number} tokens/s 123{number}\n" for number in range(3))
+FRAME = "n1:1:9 [0] NCCL INFO group.cc:64 -> 3 [Async thread]\n"
+FAILS = "\nn1:1:9 [0] x.cc:7 NCCL WARN {}\n"
+SCANNED = FAILS.format("socketFinalizeAccept: wrong magic 3132333435 != 564ab9f2")
+NEW = FAILS.format("MemManager: Recv from rank 4 failed - handle exchange incomplete")
+IPC = FAILS.format("UDS: Binding to socket /tmp/nccl-socket-1 failed : Address already in use (98)")
+FULL = FAILS.format("Failed to CUDA calloc 6291456 bytes")
+LOST = FAILS.format("socketProgress: Connection closed by remote peer n2<45678>")
+
+
+@pytest.mark.parametrize("warning", [SCANNED, NEW, IPC, FULL], ids=["scanned", "new", "ipc", "full"])
+@pytest.mark.parametrize(("before", "behind", "alarm"), [
+    (START + COMPLETE, STEPS, False),
+    (START, COMPLETE + STEPS, False),
+    (START, COMPLETE + DESTROYED, False),
+    ("", STEPS, False),  # NCCL_DEBUG=WARN
+    (START + COMPLETE, STEPS + DESTROYED, False),
+    (START, COMPLETE, None),  # no line shows that the work was done
+    (START + COMPLETE, "", True),
+    (START + COMPLETE + STEPS, "", True),
+    (START + COMPLETE, STEPS.splitlines(keepends=True)[0], True),  # that may have been printed before
+    (START + COMPLETE, DESTROYED, True),  # behind the warning there is no work
+    (START, COMPLETE + ABORTED, None),
+    (START + COMPLETE, FRAME + STEPS, True),
+    (START + COMPLETE, STEPS + "srun: error: n1: task 0: Exited with exit code 1\n", True),
+    (START + COMPLETE, STEPS + "[rank0]: torch.distributed.DistBackendError: NCCL error in: a.cpp:1\n", True),
+    (START + COMPLETE, STEPS + "Traceback (most recent call last):\n", True),
+    (START + COMPLETE, STEPS + "n2:7:7 [0] x.cc:7 NCCL WARN Cuda failure 'unspecified launch failure'\n", True),
+])  # fmt: skip
+def test_what_follows_a_warning_decides_whether_the_run_failed_of_it(
+    warning: str, before: str, behind: str, alarm: bool | None
+) -> None:
+    diagnosis = diagnose(before + warning + behind)
+    assert alarm is None or (diagnosis.verdict == "critical") is alarm
+
+
+def test_a_finding_says_that_the_run_went_on() -> None:
+    found = diagnose(START + COMPLETE + IPC + STEPS).findings[0]
+    assert (found.rule, found.severity) == ("p2p-ipc-failed", "warning")
+    assert "The run went on behind it (step 2 loss 2.7 tokens/s 1232)" in found.explanation
+
+
+def test_a_rank_that_is_lost_before_the_results_stays_one() -> None:
+    assert diagnose(START + COMPLETE + LOST + "# Out of bounds values : 0 OK\n").verdict == "critical"
+
+
+def test_steps_of_another_file_tell_nothing_of_a_warning() -> None:
+    reading = Reading()
+    for file, text in (("a.log", START + COMPLETE + NEW), ("b.log", STEPS)):
+        reading.feed(Batch(file=file, block=text.encode(), first=True))
+    reading.flush()
+    assert reading.diagnosis().verdict == "critical"
+
+
+@pytest.mark.parametrize(("warning", "top"), [
+    ("[Service thread] Error encountered progressing operation=Connect, res=2, closing connection", "peer-died"),
+    ("Socket recv failed while polling for opId=0x7fa0242685e0", "peer-died"),
+    ("[Service thread] Error encountered progressing operation=Close, res=2, closing connection", ""),
+    ("[Service thread] Accept failed Resource temporarily unavailable", ""),
+])  # fmt: skip
+def test_what_the_proxy_says_counts_while_ranks_connect_and_is_quoted_where_it_is_all(warning: str, top: str) -> None:
+    alone = [one.rule for one in diagnose(START + COMPLETE + FAILS.format(warning)).findings if one.severity != "info"]
+    assert alone == ([top] if top else [])
+    failed = diagnose(START + FAILS.format(warning) + FRAME).findings[0]
+    assert failed.rule == (top or "run-failed")
+    assert any(warning in evidence.text for evidence in failed.evidence)
+    assert diagnose(START + COMPLETE + DESTROYED + FAILS.format(warning)).verdict == "ok"
+
+
+@pytest.mark.parametrize(("reason", "rule"), [
+    ("[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 9",
+     "watchdog-timeout"),
+    ("Watchdog caught collective operation timeout", "watchdog-timeout"),
+    ("NCCL error: unhandled system error, NCCL version 2.14.3", "peer-died"),
+])  # fmt: skip
+def test_a_rank_that_its_own_watchdog_ended_lost_no_peer(reason: str, rule: str) -> None:
+    aborted = f"RuntimeError: NCCL communicator was aborted on rank 3. Original reason for failure was: {reason}\n"
+    assert diagnose(aborted).findings[0].rule == rule

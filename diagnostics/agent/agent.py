@@ -12,6 +12,7 @@ from diagnostics.agent.messages import Clock, Event, Message, Reading, Source, W
 from diagnostics.agent.options import AgentOptions
 from diagnostics.agent.sampler import SILENT_SECONDS, Answer, Sampler
 from diagnostics.agent.sources import SourceKind, Surroundings, sources_of
+from diagnostics.agent.sources.cpu_limits import CpuLimits
 from diagnostics.agent.sources.processes import Processes
 from diagnostics.agent.window import MAX_SERIES, Window
 from diagnostics.findings import Finding
@@ -35,7 +36,7 @@ class Agent:
     ) -> None:
         self.options, self._emit = options, emit
         self.window = Window(host=options.host, interval_seconds=options.interval_seconds)
-        self._processes = Processes(options.proc, options.pids)
+        self._processes = Processes(options.proc, options.pids, CpuLimits(options.proc, options.sys))
         self._answers: SimpleQueue[Answer] = SimpleQueue()
         self._dropped = dropped
         self._logs = list(options.logs)

@@ -154,14 +154,19 @@ _ROWS: list[Series] = [
     *_levels("filesystem", "bytes", free_bytes="free", total_bytes="size"),
     *_levels("filesystem", "count", free_files="files that can be made", total_files="files at most"),
     *_levels("process", "bytes", resident_bytes="resident memory"),
-    *_counters("process", "seconds", cpu_seconds="processor time"),
+    *_counters(
+        "process", "seconds", cpu_seconds="processor time", held_back_seconds="held back by a limit of its cgroup"
+    ),
     *_counters(
         "process",
         "count",
         major_faults="major page faults",
         voluntary_switches="voluntary context switches",
         involuntary_switches="involuntary context switches",
+        cpu_limit_periods="periods of the limit of its cgroup",
+        held_back_periods="periods in which the limit of its cgroup held it back",
     ),
+    *_levels("process", "count", cpu_limit_processors="processors that its cgroup may use"),
     *_levels("process", "flag", stopped="stopped", uninterruptible="waits in the kernel, uninterruptible"),
     *_levels("other", "count", processors_used="processors used, since the last look"),
     *_counters("agent", "seconds", cpu_seconds="processor time"),

@@ -31,7 +31,9 @@ _LEAST_NODES = 3  # of two, both paths may be slow
 _NODES_FOR_PATHS = 4  # one path, and one more for so many nodes
 
 # Of a node that these name, its processes are slow, and its links need not be.
-SLOW_PROCESSES = frozenset({"contended-while-measured", "cpu-contention", "slow-rank", "straggler", "rank-stalled"})
+SLOW_PROCESSES = frozenset(
+    {"contended-while-measured", "cpu-contention", "cpu-limit", "slow-rank", "straggler", "rank-stalled"}
+)
 
 Ends = tuple[str, str]
 Direction = Literal["", "sends", "receives"]

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from diagnostics.agent.sources.base import OpenSource, Sample, SourceUnavailableError
+from diagnostics.agent.sources.cpu_limits import CpuLimits
 from diagnostics.agent.sources.host import Host
 from diagnostics.agent.sources.kernel_log import KernelLog
 from diagnostics.agent.sources.nics import Nics
@@ -76,11 +77,23 @@ _KMSG = (
 )
 
 
+_GROUP = (b"0::/job\n", b"50000 100000\n", b"nr_periods 50\nnr_throttled 46\nthrottled_usec 4200000\n")
+_FILES = {
+    "proc/7/stat": _STAT,
+    "proc/7/status": _STATUS,
+    "kmsg": b"",
+    "proc/7/cgroup": _GROUP[0],
+    "sys/fs/cgroup/cgroup.procs": b"",
+    "sys/fs/cgroup/job/cpu.max": _GROUP[1],
+    "sys/fs/cgroup/job/cpu.stat": _GROUP[2],
+}
+
+
 @contextmanager
 def open_sources(root: Path) -> Iterator[list[OpenSource]]:
     """Those of the machine's sources that open."""
     found: list[OpenSource] = []
-    watched = Processes(root / "proc", (_PID,))
+    watched = Processes(root / "proc", (_PID,), CpuLimits(root / "proc", root / "sys"))
     for begin in (
         lambda: watched,
         lambda: Host(root / "proc"),
@@ -102,8 +115,8 @@ def read_machine(data: bytes) -> list[object]:
     """A machine that is whole as the agent opens it, and each of whose files then holds these bytes."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         root = machine(Path(folder))
-        for name, content in (("proc/7/stat", _STAT), ("proc/7/status", _STATUS), ("kmsg", b"")):
-            (root / name).parent.mkdir(exist_ok=True)
+        for name, content in _FILES.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_bytes(content)
         with open_sources(root) as sources:
             for path in root.rglob("*"):
@@ -131,6 +144,7 @@ def kernel_files() -> list[bytes]:
         _STAT,
         _STATUS,
         _KMSG,
+        *_GROUP,
         (TESTS / "diagnostics/agent/sock_diag.bin").read_bytes(),
         b"4: ACTIVE",
         b"400 Gb/sec (4X NDR)",

@@ -24,6 +24,7 @@ RULES = (
     "memory-grows",
     "disk-full",
     "cpu-contention",
+    "cpu-limit",
     "machine-check",
     "nfs-silent",
 )

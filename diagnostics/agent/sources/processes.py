@@ -1,9 +1,12 @@
 """The processes of ranks: those that were given by their id."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from diagnostics.agent.sources.base import Sample
+from diagnostics.agent.series import device_of
+from diagnostics.agent.sources.base import DeviceEvent, Sample
+from diagnostics.agent.sources.cpu_limits import CpuLimits
 
 MAX_PROCESSES = 256
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -12,10 +15,14 @@ _LONGEST_FILE = 4096
 
 
 class Processes:
-    """Processes by id; more may be added at any time. An id that is used again is not taken for the process before."""
+    """Processes by id; more may be added at any time. An id that is used again is not taken for the process before.
 
-    def __init__(self, proc: Path, pids: tuple[int, ...] = ()) -> None:
-        self._proc = proc
+    With ``limits``, also what a limit of processor time does to them.
+    """
+
+    def __init__(self, proc: Path, pids: tuple[int, ...] = (), limits: CpuLimits | None = None) -> None:
+        self._proc, self._limits = proc, limits
+        self._told: dict[int, str] = {}  # the groups that limit them
         self._open: dict[int, tuple[int, int]] = {}  # what is open of a process stays that process's
         self.watch(pids)
 
@@ -47,10 +54,23 @@ class Processes:
                 values.update(_switches(pid, os.pread(status, _LONGEST_FILE, 0)))
             except (OSError, ValueError, IndexError):
                 self._forget(pid)
-        return Sample(values=values)
+        if self._limits is None:
+            return Sample(values=values)
+        values.update(self._limits.read(self._open))
+        return Sample(values=values, events=tuple(self._groups(self._limits)))
+
+    def _groups(self, limits: CpuLimits) -> Iterator[DeviceEvent]:
+        """The group whose limit it is, of each process, once."""
+        names = limits.names()
+        for pid, name in names.items():
+            if self._told.get(pid) != name:
+                yield DeviceEvent(device=str(pid), text=device_of(name))
+        self._told = dict(names)
 
     def close(self) -> None:
         """Close the files."""
+        if self._limits is not None:
+            self._limits.close()
         for pid in list(self._open):
             self._forget(pid)
 

@@ -64,6 +64,16 @@ def between(start: int, end: int, value: float = 1.0, otherwise: float = 0.0) ->
     return lambda second: value if start <= second < end else otherwise
 
 
+def held_back(periods: Values) -> dict[str, Values]:
+    """A rank's process whose cgroup may use half a processor."""
+    return {
+        "process/7/held_back_periods": periods,
+        "process/7/cpu_limit_periods": lambda second: 10.0 * second,
+        "process/7/held_back_seconds": lambda second: 0.5 * second,
+        "process/7/cpu_limit_processors": 0.5,
+    }
+
+
 PORT = "port/mlx5_3:1"
 XID = "NVRM: Xid (PCI:0000:1b:00): 79, pid=4117, GPU has fallen off the bus."
 OOM = "Out of memory: Killed process 4242 (python) total-vm:1kB, anon-rss:1kB"
@@ -205,6 +215,13 @@ FAULTS: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[str, s
         {10: [("others", "99", "stress-ng")]},
         "cpu-contention",
         "stress-ng (process 99), which is not of the job, takes 3.0 of 4",
+        2,
+    ),
+    "a limit of processors": (
+        held_back(from_second(10, 9)),
+        {0: [("processes", "7", "/sys/fs/cgroup/pod")]},
+        "cpu-limit",
+        "the limit of the cgroup /sys/fs/cgroup/pod, 0.5 of them, held back process 7 in 27 of its last 100",
         2,
     ),
     "hardware": (
@@ -426,6 +443,9 @@ NEAR_MISSES: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[s
         {},
     ),
     "the job itself uses all processors": (dict(BUSY), {}),
+    "a limit that is hardly reached": (held_back(from_second(0, 2)), {}),
+    "a limit that is reached while modules are loaded": (held_back(lambda second: 9.0 * min(second, 3)), {}),
+    "a limit that was reached before": (held_back(from_second(0, 0, before=5000.0)), {}),
     "another process, and nobody waits": (
         {**BUSY, "pressure/cpu/some_seconds": from_second(0, 0.05), "other/99/processors_used": 2.0},
         {},
@@ -462,6 +482,14 @@ def test_a_near_miss_is_no_finding(name: str) -> None:
     series, events = NEAR_MISSES[name]
     seconds = 1500 if name.startswith("memory that") else 150
     assert play(series, seconds, events=events, pids=(7,)) == []
+
+
+def test_a_limit_that_holds_back_now_and_then_is_told_after_ten_seconds() -> None:
+    (seen,) = play(held_back(from_second(10, 3)), 40, pids=(7,))
+    assert seen.rule == "cpu-limit"
+    assert (
+        "of process 7, 0.5 of them, held back process 7 in 27 of its last 100 periods" in seen.observed.finding.summary
+    )
 
 
 def test_without_ranks_nobody_is_accused_of_taking_processors_or_waiting() -> None:
@@ -557,7 +585,7 @@ def test_a_kill_is_critical_unless_it_is_known_not_to_be_of_a_rank(pids: tuple[i
     assert seen.observed.finding.severity == severity
 
 
-@pytest.mark.parametrize(("interval", "blind"), [(1.0, 0), (2.0, 0), (10.0, 6), (60.0, 12)])
+@pytest.mark.parametrize(("interval", "blind"), [(1.0, 0), (2.0, 0), (10.0, 7), (60.0, 13)])
 def test_rules_that_readings_far_apart_cannot_answer_say_so(interval: float, blind: int) -> None:
     assert len(Judge(interval_seconds=interval).blind) == blind
 

@@ -22,6 +22,10 @@ from raybench.hardware.tables import number, read_table
 # One direction of a x16 slot, GB/s: 8, 16, 32 GT/s x 16 lanes x 128/130; 64 GT/s in 256-byte flits with 242 for data.
 PCIE_X16_GB_PER_S: Mapping[int, float] = MappingProxyType({3: 15.75, 4: 31.5, 5: 63.0, 6: 121.0})
 
+# Of nvidia-smi's memory.total, what CUDA says of a device: of 16 that both were seen of the middle; 0.978 to 0.996. The
+# driver and its firmware keep the rest (nvmlMemory_v2_t.reserved).
+USABLE_SHARE = 0.988
+
 PEAK_DTYPES = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4")
 _DTYPES = {
     "float64": "fp64",
@@ -71,9 +75,11 @@ class Gpu:
     """One device as its vendor specifies it.
 
     ``tflops``: dense peak by dtype (fp64, fp32, tf32, bf16, fp16, fp8, int8, fp4; 10^12 operations a second), without
-    the types it has no units for. ``memory_gb`` is the marketed figure; ``memory_bytes`` what the driver reports, or
-    95 % of the marketed figure in GiB where no report was seen. ``nvlink_gb_per_s``: one direction, all links (NVLink,
-    or AMD's Infinity Fabric, whose generation is 0); None where there is none. A PCIe GPU has it only with a bridge.
+    the types it has no units for. ``memory_gb`` is the marketed figure; ``memory_bytes`` what a process can have of it,
+    its CUDA context included: what CUDA says, or as much of what nvidia-smi reports as of other GPUs
+    (``USABLE_SHARE``), or 95 % of the marketed figure in GiB where no report was seen. ``nvlink_gb_per_s``: one
+    direction, all links (NVLink, or AMD's Infinity Fabric, whose generation is 0); None where there is none. A PCIe GPU
+    has it only with a bridge.
     ``compared``: the independent tables it was held against, by the letters in the head of gpus.csv.
     """
 
@@ -157,13 +163,14 @@ def _key(name: str) -> str:
 def _gpu(row: Mapping[str, str]) -> Gpu:
     memory = float(row["memory_gb"])
     reported = number(row["reported_mib"])
+    usable = number(row["usable_mib"]) or (reported and USABLE_SHARE * reported)
     generation = number(row["nvlink_generation"])
     return Gpu(
         name=row["name"],
         devices=tuple(row["devices"].split("|")),
         tflops=MappingProxyType({dtype: float(row[dtype]) for dtype in PEAK_DTYPES if row[dtype]}),
         memory_gb=memory,
-        memory_bytes=int((reported or memory * 1024 * 0.95) * 2**20),
+        memory_bytes=int((usable or memory * 1024 * 0.95) * 2**20),
         memory_gb_per_s=float(row["memory_gb_per_s"]),
         nvlink_generation=None if generation is None else int(generation),
         nvlink_gb_per_s=number(row["nvlink_gb_per_s"]),

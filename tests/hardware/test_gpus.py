@@ -3,7 +3,8 @@
 import pytest
 
 from raybench.errors import UsageError
-from raybench.hardware.gpus import GPUS, PEAK_DTYPES, find_gpu, gpu_for, unknown_reason
+from raybench.hardware.gpus import GPUS, PEAK_DTYPES, USABLE_SHARE, find_gpu, gpu_for, unknown_reason
+from raybench.hardware.tables import read_table
 
 # What the vendors' data sheets say, dense: device name as the driver prints it, bf16 (fp16 before Ampere), fp8.
 DATA_SHEETS = (
@@ -207,6 +208,17 @@ def test_the_table_is_plausible_in_itself() -> None:
         assert gpu.memory_gb_per_s >= 300
         if "fp8" in gpu.tflops and "bf16" in gpu.tflops:
             assert gpu.tflops["fp8"] / gpu.tflops["bf16"] == pytest.approx(2, rel=0.013), gpu.name
+
+
+def test_what_the_driver_keeps_is_not_for_a_process() -> None:
+    """H100: nvidia-smi says 81559 MiB, PyTorch that the device has 79.11 GiB (vllm-project/vllm#27508)."""
+    assert gpu_for("h100").memory_bytes / 2**30 == pytest.approx(79.11, abs=0.005)
+    assert gpu_for("B300").memory_bytes == int(USABLE_SHARE * 275_040 * 2**20)  # no such message was seen of one
+    rows = read_table("raybench.hardware", "gpus.csv")
+    both = [row for row in rows if row["usable_mib"] and row["reported_mib"]]
+    assert len(both) > 20
+    assert all(0.97 < float(row["usable_mib"]) / float(row["reported_mib"]) <= 1 for row in both)
+    assert all(bool(row["usable_mib"]) == bool(row["usable_seen"]) for row in rows)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import OF_EXPERTS, Transformer
 
 _FP32_BYTES = 4
-_OF_ATTENTION, _OF_MLP = frozenset({"q_proj", "k_proj", "v_proj"}), frozenset({"gate_proj", "up_proj"})
+_OF_ATTENTION = frozenset({"q_proj", "k_proj", "v_proj", "q_a_proj", "kv_a_proj_with_mqa"})
+_OF_MLP = frozenset({"gate_proj", "up_proj"})
 _OF_NORMS = _OF_ATTENTION | _OF_MLP  # linear layers that read what a normalisation gives
 _SUM_BYTES = 4  # of a row: FlashAttention's sums of exponentials, a normalisation's deviation
 
@@ -32,8 +33,13 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     kept = inputs_kept(model, setup)
     casts_anew = setup.has_autocast and setup.kernels == "plain"
     readers = len(kept & _OF_NORMS) if casts_anew else bool(kept & _OF_ATTENTION) + bool(kept & _OF_MLP)
+    if model.parallel and not casts_anew:
+        readers = bool(kept & _OF_NORMS)
     by_token = model.positions or (setup.on_gpu and width == _FP32_BYTES)
-    attention = float((4 if by_token or "o_proj" not in kept else 5) * inner * width)
+    if model.key_value_rank:
+        attention = _latent_bytes_per_token(model, setup)
+    else:
+        attention = float((4 if by_token or "o_proj" not in kept else 5) * inner * width)
     attention += _score_bytes_per_token(model, setup)
     if setup.joined_projections and model.key_value_heads == model.heads and not by_token:
         attention += 2 * inner * width  # v is a view of what rotated q and k were made of
@@ -43,6 +49,19 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     read = readers * width * model.hidden / setup.sequence_shards
     dropped = _dropout_bytes_per_token(model, setup) + (2 * model.hidden if model.drops else 0)  # a mask of each
     return norms + read + dropped + attention + feedforward_bytes_per_token(model, setup)
+
+
+def _latent_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """Of latent attention: q, every head's keys, what the latent vector is unfolded to (values are a part), the output.
+
+    Beside them latent vectors before and after their norms, and what the router reads, which is in fp32. The output is
+    kept once: values are not as wide as keys, which is for another kernel than FlashAttention, as fp32 is.
+    """
+    unfolded = model.head_size - model.rotary_width + model.value_size
+    of_heads = model.heads * (2 * model.head_size + unfolded + model.value_size)
+    latent = model.query_rank + model.key_value_rank
+    router = _FP32_BYTES * model.hidden if model.experts else 0
+    return float((of_heads + latent) * setup.compute_bytes + latent * _norm_width(model, setup) + router)
 
 
 def _score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
@@ -103,8 +122,7 @@ def selective_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float
         outputs / (setup.sequence_shards if outputs == model.hidden else 1) * _computing(model, name)
         for name, (_, outputs) in model.linears().items()
     )
-    inner = model.heads * model.head_size
-    attention = inner * setup.compute_bytes + _SUM_BYTES * model.heads
+    attention = model.heads * model.value_size * setup.compute_bytes + _SUM_BYTES * model.heads
     return checkpoint_bytes_per_token(model, setup) + attention + products / 2 * setup.compute_bytes
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from raybench.errors import UsageError, unknown_name
-from raybench.performance_model.families import dense, experts, gemma, layer_norm
+from raybench.performance_model.families import dense, experts, gemma, latent, layer_norm
 from raybench.performance_model.families.fields import Fields, Reader
 from raybench.performance_model.transformer import Transformer
 
@@ -73,4 +73,10 @@ def _read(path: Path) -> Fields:
     return fields
 
 
-_READERS: Mapping[str, Reader] = {**dense.READERS, **experts.READERS, **gemma.READERS, **layer_norm.READERS}
+_READERS: Mapping[str, Reader] = {
+    **dense.READERS,
+    **experts.READERS,
+    **gemma.READERS,
+    **layer_norm.READERS,
+    **latent.READERS,
+}

@@ -34,7 +34,10 @@ class Transformer:
     ``head_norms``: q and k of each head are normalised. ``biases``: in every linear layer; ``qkv_biases``: in those of
     q, k and v only. ``tied``: the output layer is the token embedding. ``caps_scores``, ``caps_logits``:
     by tanh, which no kernel of PyTorch fuses. ``formula_gelu``: GELU as eight operations; ``drops``: elements of what
-    attention and the MLP give are dropped in training.
+    attention and the MLP give are dropped in training. ``parallel``: attention and the MLP read one norm.
+    ``head_bias``: of the output layer. ``key_value_rank``: keys and values come of a latent vector of that width, as
+    in DeepSeek's MLA, ``query_rank`` of queries (0: of the hidden state); ``rotary_width`` of a head's width is turned,
+    by keys that all heads share, and values have ``value_width``.
     """
 
     name: str
@@ -60,6 +63,12 @@ class Transformer:
     dense_feedforward: int = 0
     head_norms: bool = False
     norms_per_layer: int = 2
+    parallel: bool = False
+    head_bias: bool = False
+    query_rank: int = 0
+    key_value_rank: int = 0
+    rotary_width: int = 0
+    value_width: int = 0
     caps_scores: bool = False
     caps_logits: bool = False
     formula_gelu: bool = False
@@ -75,10 +84,15 @@ class Transformer:
             raise UsageError(f"a head of {self.head_width} and {self.experts} experts are more than a transformer has")
         if not 0 <= self.experts_per_token <= self.experts or (self.experts and not self.experts_per_token):
             raise UsageError(f"{self.experts_per_token} of {self.experts} experts cannot compute each token")
+        self._check_widths()
+
+    def _check_widths(self) -> None:
         if not 0 <= self.dense_layers <= self.layers or (self.dense_layers and not self.dense_feedforward):
             raise UsageError(f"{self.dense_layers} of {self.layers} layers cannot be without experts")
         if max(self.shared_feedforward, self.dense_feedforward) > _MOST["feedforward"]:
             raise UsageError(f"a feed-forward layer is wider than {_MOST['feedforward']}, which no transformer has")
+        if self.key_value_rank and not (0 < self.rotary_width < self.head_width and self.value_width):
+            raise UsageError(f"a head of {self.head_width}, {self.rotary_width} of it turned, has no latent attention")
         if self.hidden % self.heads and not self.head_width:
             raise UsageError(f"hidden size {self.hidden} is not a multiple of {self.heads} heads")
         if self.heads % (self.kv_heads or self.heads):
@@ -90,21 +104,39 @@ class Transformer:
         return self.head_width or self.hidden // self.heads
 
     @property
+    def value_size(self) -> int:
+        """Width of one head's values."""
+        return self.value_width or self.head_size
+
+    @property
     def key_value_heads(self) -> int:
         """Heads of keys and of values."""
         return self.kv_heads or self.heads
 
     def linears(self) -> dict[str, tuple[int, int]]:
         """(inputs, outputs) of each linear layer of one block, by the name Llama's code gives it."""
+        for_all = self._mlp(self.shared_feedforward, f"{SHARED_EXPERT}.") if self.shared_feedforward else {}
+        attention = self._latent() if self.key_value_rank else self._attention()
+        return attention | self._mlp(self.feedforward) | for_all
+
+    def _attention(self) -> dict[str, tuple[int, int]]:
         attention, shared = self.heads * self.head_size, self.key_value_heads * self.head_size
-        layers = {
+        return {
             "q_proj": (self.hidden, attention),
             "k_proj": (self.hidden, shared),
             "v_proj": (self.hidden, shared),
             "o_proj": (attention, self.hidden),
         }
-        for_all = self._mlp(self.shared_feedforward, f"{SHARED_EXPERT}.") if self.shared_feedforward else {}
-        return layers | self._mlp(self.feedforward) | for_all
+
+    def _latent(self) -> dict[str, tuple[int, int]]:
+        """Of multi-head latent attention (DeepSeek-V2, section 2.1), by the names of DeepSeek's code."""
+        queries, turned = self.heads * self.head_size, self.rotary_width
+        of_queries = {"q_a_proj": (self.hidden, self.query_rank), "q_b_proj": (self.query_rank, queries)}
+        return (of_queries if self.query_rank else {"q_proj": (self.hidden, queries)}) | {
+            "kv_a_proj_with_mqa": (self.hidden, self.key_value_rank + turned),
+            "kv_b_proj": (self.key_value_rank, self.heads * (self.head_size - turned + self.value_size)),
+            "o_proj": (self.heads * self.value_size, self.hidden),
+        }
 
     def _mlp(self, width: int, prefix: str = "") -> dict[str, tuple[int, int]]:
         layers = {f"{prefix}up_proj": (self.hidden, width), f"{prefix}down_proj": (width, self.hidden)}
@@ -168,7 +200,7 @@ class Transformer:
         """All parameters of one block: linear layers, biases, normalisations, the router."""
         linears = self.linears()
         biased = linears if self.biases else ("q_proj", "k_proj", "v_proj") if self.qkv_biases else ()
-        heads = 2 * self.head_size if self.head_norms else 0
+        heads = 2 * self.head_size if self.head_norms else self.query_rank + self.key_value_rank
         router = (self.experts + self.shared_gate) * self.hidden
         rest = sum(linears[name][1] for name in biased) + router + heads
         return self.linear_parameters_per_layer + rest + self.norms_per_layer * self.norm_parameters
@@ -182,6 +214,7 @@ class Transformer:
         shapes += [(self.experts, self.hidden)] if self.experts else []
         shapes += [(1, self.hidden)] if self.shared_gate else []
         shapes += [(self.head_size,)] * 2 if self.head_norms else []
+        shapes += [(rank,) for rank in (self.query_rank, self.key_value_rank) if rank]
         return (*shapes, *self._norm_shapes() * self.norms_per_layer)
 
     def expert_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -193,7 +226,8 @@ class Transformer:
     def outer_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of the parameters outside the blocks."""
         tables = [(self.vocabulary, self.hidden)] * (1 if self.tied else 2)
-        return (*tables, *([(self.positions, self.hidden)] if self.positions else []), *self._norm_shapes())
+        others = [(self.positions, self.hidden)] if self.positions else []
+        return (*tables, *others, *([(self.vocabulary,)] if self.head_bias else []), *self._norm_shapes())
 
     def _norm_shapes(self) -> tuple[tuple[int, ...], ...]:
         return ((self.hidden,),) * (2 if self.norm == "layer" else 1)
@@ -216,7 +250,7 @@ class Transformer:
     def outer_parameters(self) -> int:
         """What is outside the blocks: embeddings, the last normalisation, the output layer where it has its own."""
         tables = self.token_table_parameters * (1 if self.tied else 2) + self.positions * self.hidden
-        return tables + self.norm_parameters
+        return tables + self.norm_parameters + (self.vocabulary if self.head_bias else 0)
 
     @property
     def parameters(self) -> int:
@@ -236,10 +270,10 @@ class Transformer:
     def attention_flops_per_token(self, sequence_length: int) -> float:
         """Scores and weighted sum, forward and backward: 12 layers x heads x head size x sequence.
 
-        Two products of 2 x head size operations a head and a past token, three times (forward, two gradients). All
-        tokens count as past: no discount for the causal mask, as torchtitan and PaLM (appendix B) count.
+        Products of 2 x head size and 2 x value size operations a head and past token, thrice (forward, two gradients).
+        All tokens count as past: no discount for the causal mask, as torchtitan and PaLM (appendix B) count.
         """
-        return 12.0 * self.layers * self.heads * self.head_size * sequence_length
+        return 6.0 * self.layers * self.heads * (self.head_size + self.value_size) * sequence_length
 
     def flops_per_token(self, sequence_length: int) -> float:
         """Operations of one training step per token: 6 (N - N_lookup) + 12 layers x heads x head size x sequence.

@@ -158,8 +158,11 @@ def _moved(place: torch.Tensor, parameter: torch.Tensor) -> None:
 
 
 def fused_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **_: Any) -> torch.Tensor:
-    """The kernel that a GPU takes for causal attention. A PyTorch without CUDA takes none, here and in the next two."""
-    if query.dtype == torch.float32:
+    """The kernel that a GPU takes for causal attention. A PyTorch without CUDA takes none, here and in the next two.
+
+    FlashAttention, in PyTorch, of 16 bits and of values as wide as keys alone (``aten/.../cuda/sdp_utils.cpp``).
+    """
+    if query.dtype == torch.float32 or query.shape[-1] != value.shape[-1]:
         return torch.ops.aten._scaled_dot_product_efficient_attention(query, key, value, None, True, 0.0, True)[0]
     return torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, 0.0, True)[0]
 

@@ -2,7 +2,7 @@
 
     python -m tests.performance_model.counted_config
 
-prints a table: estimated and counted, of 16 models at their full width and three layers, parameters in bfloat16, AdamW,
+prints a table: estimated and counted, of 18 models at their full width and three layers, parameters in bfloat16, AdamW,
 8 samples of 2048 tokens (GPT-2: 1024), without activation checkpointing and with it. The modules are those of the
 installed transformers (``AutoModelForCausalLM.from_config``), with its loss; attention is one fused kernel, but in
 Gemma 2, whose scores are capped; experts are computed by grouped products.
@@ -81,7 +81,7 @@ def _count(fields: dict[str, Any], *, checkpointing: bool) -> int:
         model.to_empty(device="cuda")
         model.tie_weights()
         ids = torch.zeros(BATCH, tokens, dtype=torch.long, device="cuda")
-        if kind in ("mixtral", "qwen2_moe", "qwen3_moe"):
+        if kind in ("mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3"):
             model.config._experts_implementation = "grouped_mm"  # eager ones look at which expert each token has
         if checkpointing:
             model.gradient_checkpointing_enable()

@@ -1,6 +1,7 @@
-"""Parameters and operations of 20 known config.json files, against transformers' own models and torch's FLOP counter.
+"""Parameters and operations of 24 known config.json files, against transformers' own models and torch's FLOP counter.
 
-Models have no memory (the meta device), one and two layers of full width: blocks are alike, so that the rest follows.
+Models have no memory (the meta device), one and two layers of full width, beside those that come first without experts:
+blocks are alike, so that the rest follows.
 """
 
 import importlib.util
@@ -38,13 +39,16 @@ def counted(fields, layers, tokens):
     return sum(one.numel() for one in model.parameters()), counter.get_total_flops()
 
 asked = json.load(sys.stdin)
-print(json.dumps([[counted(dict(fields), layers, asked["tokens"]) for layers in (1, 2)] for fields in asked["models"]]))
+print(json.dumps([
+    [counted(dict(fields), fields.get("first_k_dense_replace", 0) + more, asked["tokens"]) for more in (1, 2)]
+    for fields in asked["models"]
+]))
 """
 
 
 @pytest.fixture(scope="module")
 def counts() -> dict[str, list[list[int]]]:
-    """(parameters, operations of a step) with one layer and with two, of each model."""
+    """(parameters, operations of a step) with one layer, and with two, beside those without experts, of each model."""
     for name in ("torch", "transformers"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed (pip install {name})")
@@ -66,7 +70,8 @@ def test_parameters_and_operations_are_those_of_transformers(
     model = model_of_config(str(tmp_path))
     one, two = counts[name]
     parameters, operations = (
-        first + (model.layers - 1) * (second - first) for first, second in zip(one, two, strict=True)
+        first + (model.layers - model.dense_layers - 1) * (second - first)
+        for first, second in zip(one, two, strict=True)
     )
     assert parameters == model.parameters == ALL[name][0]
     assert model.flops_per_token(TOKENS) * TOKENS == pytest.approx(operations, rel=0.002)

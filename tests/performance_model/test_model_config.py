@@ -56,6 +56,14 @@ MODELS: dict[str, tuple[int, dict[str, Any]]] = {
         "num_attention_heads": 32, "intermediate_size": 16384, "vocab_size": 50432}),
     "Phi-3-mini-4k": (3_821_079_552, {"model_type": "phi3", "hidden_size": 3072, "num_hidden_layers": 32,
         "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 8192, "vocab_size": 32064}),
+    "DeepSeek-V2-Lite": (15_706_484_224, {"model_type": "deepseek_v2", "hidden_size": 2048, "num_hidden_layers": 27,
+        "num_attention_heads": 16, "num_key_value_heads": 16, "intermediate_size": 10944, "moe_intermediate_size": 1408,
+        "n_routed_experts": 64, "num_experts_per_tok": 6, "n_shared_experts": 2, "first_k_dense_replace": 1,
+        "q_lora_rank": None, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+        "vocab_size": 102400, "moe_layer_freq": 1}),
+    "phi-2": (2_779_683_840, {"model_type": "phi", "hidden_size": 2560, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "intermediate_size": 10240, "vocab_size": 51200, "partial_rotary_factor": 0.4,
+        "resid_pdrop": 0.1}),
 }  # fmt: skip
 # Whose memory is not counted beside the estimate (counted_config).
 OTHERS: dict[str, tuple[int, dict[str, Any]]] = {
@@ -65,12 +73,19 @@ OTHERS: dict[str, tuple[int, dict[str, Any]]] = {
     "granite-3.1-8b": (8_170_848_256, {"model_type": "granite", "hidden_size": 4096, "num_hidden_layers": 40,
         "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 12800, "vocab_size": 49155,
         "tie_word_embeddings": True}),
+    "DeepSeek-V3": (671_026_404_352, {"model_type": "deepseek_v3", "hidden_size": 7168, "num_hidden_layers": 61,
+        "num_attention_heads": 128, "num_key_value_heads": 128, "intermediate_size": 18432, "n_shared_experts": 1,
+        "moe_intermediate_size": 2048, "n_routed_experts": 256, "num_experts_per_tok": 8, "first_k_dense_replace": 3,
+        "q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
+        "vocab_size": 129280, "moe_layer_freq": 1}),
+    "phi-1": (1_418_270_720, {"model_type": "phi", "hidden_size": 2048, "num_hidden_layers": 24,
+        "num_attention_heads": 32, "intermediate_size": 8192, "vocab_size": 51200}),
     "SmolLM3-3B": (3_075_098_624, {"model_type": "smollm3", "hidden_size": 2048, "num_hidden_layers": 36,
         "num_attention_heads": 16, "num_key_value_heads": 4, "intermediate_size": 11008, "vocab_size": 128256}),
     "starcoder2-3b": (3_030_371_328, {"model_type": "starcoder2", "hidden_size": 3072, "num_hidden_layers": 30,
         "num_attention_heads": 24, "num_key_value_heads": 2, "intermediate_size": 12288, "vocab_size": 49152}),
 }  # fmt: skip
-QWEN_MOE = MODELS["Qwen1.5-MoE-A2.7B"][1]
+QWEN_MOE, DEEPSEEK = MODELS["Qwen1.5-MoE-A2.7B"][1], MODELS["DeepSeek-V2-Lite"][1]
 
 
 def written(folder: Path, fields: object) -> str:
@@ -85,8 +100,8 @@ def test_parameters_are_those_of_the_released_model(name: str, tmp_path: Path) -
     written(tmp_path, fields)
     model = model_of_config(str(tmp_path))  # by its folder
     assert model.parameters == parameters
-    shapes = (*model.block_shapes() * model.layers, *model.outer_shapes())
-    assert sum(shape[0] * (shape[1] if len(shape) > 1 else 1) for shape in shapes) == parameters
+    blocks = [shape for kind in model.kinds() for shape in kind.block_shapes() * kind.layers]
+    assert sum(math.prod(shape) for shape in (*blocks, *model.outer_shapes())) == parameters
 
 
 def test_a_token_of_a_mixture_computes_with_its_experts_alone(tmp_path: Path) -> None:
@@ -140,6 +155,12 @@ def test_what_a_file_leaves_out_is_as_its_class_has_it(tmp_path: Path) -> None:
         ({**MODELS["Llama-2-7b"][1], "num_hidden_layers": -1}, "layers"),
         ({**MODELS["Llama-2-7b"][1], "attention_bias": True}, "attention_bias"),
         ({**MODELS["Mixtral-8x7B-v0.1"][1], "num_experts_per_tok": 9}, "experts"),
+        ({**DEEPSEEK, "first_k_dense_replace": 28}, "first_k_dense_replace is 28, of 27 layers"),
+        ({**DEEPSEEK, "moe_layer_freq": 2}, "moe_layer_freq is not 1"),
+        ({**DEEPSEEK, "num_key_value_heads": 4}, "num_key_value_heads is 4; latent attention has 16"),
+        ({name: value for name, value in DEEPSEEK.items() if name != "q_lora_rank"}, "'q_lora_rank' is missing"),
+        ({name: value for name, value in DEEPSEEK.items() if name != "v_head_dim"}, "'v_head_dim' is missing"),
+        ({**MODELS["phi-2"][1], "qk_layernorm": True}, "qk_layernorm is true"),
         ({**QWEN_MOE, "mlp_only_layers": [24]}, "mlp_only_layers is .24., no list of layers from 0 to 23"),
         ({**QWEN_MOE, "mlp_only_layers": "0"}, "mlp_only_layers is 0, no list"),
         ({**QWEN_MOE, "num_experts": None}, "'num_experts' is missing"),

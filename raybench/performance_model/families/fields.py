@@ -9,15 +9,15 @@ Fields = Mapping[str, Any]
 Reader = Callable[[str, Fields], Transformer]  # of a model's name and its fields
 
 
-def whole(fields: Fields, *names: str, default: int | None = None) -> int:
+def whole(fields: Fields, *names: str, default: int | None = None, least: int = 1) -> int:
     """The first of these that is there, a whole number."""
     for name in names:
         value = fields.get(name)
         if value is not None:
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ValueError(f"{name} is {value!r}, no whole number")
-            if value < 1:
-                raise ValueError(f"{name} is {value}; it must be at least 1")
+            if value < least:
+                raise ValueError(f"{name} is {value}; it must be at least {least}")
             return value
     if default is None:
         raise KeyError(names[0])
@@ -52,7 +52,7 @@ def rotary(name: str, fields: Fields, *, shared: int | None = None, **own: Any) 
         "hidden": whole(fields, "hidden_size"),
         "heads": heads,
         "kv_heads": whole(fields, "num_key_value_heads", default=shared),
-        "head_width": whole(fields, "head_dim", default=0),
+        "head_width": 0 if "head_width" in own else whole(fields, "head_dim", default=0),
         "feedforward": whole(fields, "intermediate_size"),
         "vocabulary": whole(fields, "vocab_size"),
         "context": whole(fields, "max_position_embeddings", default=2048),

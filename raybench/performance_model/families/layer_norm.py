@@ -40,6 +40,23 @@ def _starcoder2(name: str, fields: Fields) -> Transformer:
     return rotary(name, fields, shared=2, gated=False, norm="layer", biases=True, tied=tied)
 
 
+def _phi(name: str, fields: Fields) -> Transformer:
+    """Phi-1 and 2: attention and the MLP read one norm; the output layer has a bias, too."""
+    without(fields, "qk_layernorm", "tie_word_embeddings")
+    return rotary(
+        name,
+        fields,
+        gated=False,
+        norm="layer",
+        biases=True,
+        norms_per_layer=1,
+        parallel=True,
+        head_bias=True,
+        formula_gelu=fields.get("hidden_act", "gelu_new") in _FORMULAS,
+        drops=fields.get("resid_pdrop", 0.0) != 0,
+    )
+
+
 def _all_biases(fields: Fields, name: str) -> None:
     if not flag(fields, name, default=True):
         raise ValueError(f"{name} is false, which is not supported")
@@ -48,5 +65,6 @@ def _all_biases(fields: Fields, name: str) -> None:
 READERS: Mapping[str, Reader] = {
     "gpt2": _gpt2,
     "gpt_neox": _gpt_neox,
+    "phi": _phi,
     "starcoder2": _starcoder2,
 }

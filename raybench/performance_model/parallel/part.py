@@ -35,7 +35,8 @@ class ModelPart(Transformer):
         tables = self.embeds + (self.scores and not (self.tied and self.embeds))
         positions = ((self.positions, self.hidden),) if self.positions and self.embeds else ()
         norm = ((self.norm_parameters,),) if self.scores else ()
-        return ((self.vocabulary, self.hidden),) * tables + positions + norm
+        bias = ((self.vocabulary,),) if self.head_bias and self.scores else ()
+        return ((self.vocabulary, self.hidden),) * tables + positions + bias + norm
 
     @property
     def outer_parameters(self) -> int:

@@ -17,6 +17,9 @@ from raybench.performance_model.transformer import Transformer
 _OURS = ("tiny", "small")
 _BUILD = {  # what sizes do not change, and what is said of a model that has another than each preset
     "experts": "has experts",
+    "key_value_rank": "has latent attention",
+    "parallel": "has attention and MLP side by side",
+    "head_bias": "has a bias in its output layer",
     "head_norms": "normalises its heads",
     "head_width": "has heads of a width of their own",
     "norms_per_layer": "has more norms in a layer",

@@ -1,14 +1,21 @@
 """Arrange the playbooks as the Ansible collection raybench.cluster: ``python .ci/collection.py FOLDER``.
 
 The archive is built in FOLDER. Modules move to ``plugins/``, roles and playbooks keep their places, and the
-checks, which need the standard library only, travel along below ``raybench/``.
+checks, which need the standard library only, travel along below ``raybench/``. The same source gives the same archive,
+byte by byte, wherever and by whom it is built; SOURCE_DATE_EPOCH dates what is in it.
 """
 
 import argparse
+import gzip
+import hashlib
+import io
+import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -23,6 +30,7 @@ _PLUGINS = {
     "action_plugins": "action",
     "filter_plugins": "filter",
 }
+_DATE = 1580601600  # 2020-02-02, that of the wheel
 _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc", "runs")
 
 
@@ -105,8 +113,37 @@ def _galaxy() -> dict[str, object]:
     }
 
 
+def settle(archive: Path) -> None:
+    """Write an archive again without what differs from build to build: times, owners, modes, the order of files."""
+    with tarfile.open(archive) as built:
+        content = {one.name: built.extractfile(one) for one in built.getmembers()}
+        files = {name: None if stream is None else stream.read() for name, stream in content.items()}
+    listed = json.loads(files["FILES.json"] or b"")
+    listed["files"].sort(key=lambda one: one["name"])
+    files["FILES.json"] = json.dumps(listed, indent=True).encode()
+    manifest = json.loads(files["MANIFEST.json"] or b"")
+    manifest["file_manifest_file"]["chksum_sha256"] = hashlib.sha256(files["FILES.json"]).hexdigest()
+    files["MANIFEST.json"] = json.dumps(manifest, indent=True).encode()
+    date = int(os.environ.get("SOURCE_DATE_EPOCH", _DATE))
+    with (
+        archive.open("wb") as raw,
+        gzip.GzipFile("", "wb", fileobj=raw, mtime=date) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as whole,
+    ):
+        for name, data in sorted(files.items()):
+            _add(whole, name, data, date)
+
+
+def _add(whole: tarfile.TarFile, name: str, data: bytes | None, date: int) -> None:
+    """A file that everybody may read; a folder where there is no content."""
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode = (tarfile.DIRTYPE, 0o755) if data is None else (tarfile.REGTYPE, 0o644)
+    entry.mtime, entry.size = date, len(data or b"")
+    whole.addfile(entry, None if data is None else io.BytesIO(data))
+
+
 def main() -> int:
-    """Arrange in a temporary folder and build. Returns ansible-galaxy's status."""
+    """Arrange in a temporary folder, build and settle. Returns ansible-galaxy's status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="where the archive goes")
     target = parser.parse_args().folder.absolute()
@@ -115,7 +152,10 @@ def main() -> int:
         arrange(Path(scratch))
         program = Path(sys.executable).parent / "ansible-galaxy"
         command = [program, "collection", "build", "--force", "--output-path", target, scratch]
-        return subprocess.run(command, check=False, timeout=300).returncode
+        status = subprocess.run(command, check=False, timeout=300).returncode
+    if status == 0:
+        settle(target / f"{'-'.join(NAME)}-{_galaxy()['version']}.tar.gz")
+    return status
 
 
 if __name__ == "__main__":

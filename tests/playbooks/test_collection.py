@@ -1,9 +1,11 @@
 """The playbooks as an installed collection and in a wheel: elsewhere, and without the checkout."""
 
 import configparser
+import json
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from tests.playbooks.local import require_ansible
 from tests.playbooks.role_readme import ROLES, readme
 
 BIN = Path(sys.executable).parent
+DATE = 1500000000
 
 
 def run(command: list[str | Path], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -53,9 +56,10 @@ def test_every_playbook_is_syntactically_right() -> None:
 
 def test_the_collection_builds_installs_and_finds_its_parts(tmp_path: Path) -> None:
     require_ansible()
-    built = run([sys.executable, REPOSITORY / ".ci/collection.py", tmp_path], tmp_path)
+    built = run([sys.executable, REPOSITORY / ".ci/collection.py", tmp_path], tmp_path, SOURCE_DATE_EPOCH=str(DATE))
     assert built.returncode == 0, built.stderr
     (archive,) = tmp_path.glob("raybench-cluster-*.tar.gz")
+    says_nothing_of_its_build(archive)
     galaxy = [BIN / "ansible-galaxy", "collection", "install", "--offline", "-p", tmp_path / "installed", archive]
     installed = run([*galaxy], tmp_path)
     assert installed.returncode == 0, installed.stderr
@@ -69,6 +73,20 @@ def test_the_collection_builds_installs_and_finds_its_parts(tmp_path: Path) -> N
     assert (tmp_path / "report/preflight.json").is_file()
     assert "raybench.cluster.preflight : " in done.stdout
     in_a_playbook_of_ones_own(tmp_path)
+
+
+def says_nothing_of_its_build(archive: Path) -> None:
+    """Neither when and by whom, nor in which order a file system gave the files: so that two builds are one."""
+    with tarfile.open(archive) as built:
+        entries = built.getmembers()
+        listed = built.extractfile("FILES.json")
+        assert listed is not None
+        names = [one["name"] for one in json.load(listed)["files"]]
+    assert {(one.mtime, one.uid, one.gid, one.uname, one.gname) for one in entries} == {(DATE, 0, 0, "", "")}
+    assert {one.mode for one in entries} == {0o755, 0o644}
+    assert [one.name for one in entries] == sorted(one.name for one in entries)
+    assert names == sorted(names)
+    assert int.from_bytes(archive.read_bytes()[4:8], "little") == DATE  # gzip's own
 
 
 FOREIGN = """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raybench.cli.cluster_options import LOGIN_LIMIT, host_time_limit, time_limit
 from raybench.cli.output import announce, echo_json, printing, say
 from raybench.cli.usage.command import TopicGroup
 
@@ -29,11 +30,8 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
     click.option("-l", "--limit", metavar="PATTERN", help="Only these hosts, as Ansible's --limit; the head must be "
                  "among them."),
     click.option("-f", "--forks", type=click.IntRange(1, 1000), metavar="N", help="Hosts at a time."),
-    click.option("--timeout", "timeout_seconds", type=click.FloatRange(1, 86400), default=3600.0, show_default=True,
-                 metavar="S", help="Time limit of the whole, seconds."),
-    click.option("--host-timeout", "host_timeout_seconds", type=click.FloatRange(1, 86400), metavar="S",
-                 help="Give a host up that has not let raybench log in after so many seconds, and say where its login "
-                 "hangs.  [default: 60]"),
+    time_limit(3600.0, "Time limit of the whole, seconds."),
+    host_time_limit(LOGIN_LIMIT),
     click.option("--json", "as_json", is_flag=True, help="Print JSON (raybench.cluster_status/1) instead of a table."),
     click.option("-q", "--quiet", is_flag=True, help="No progress."),
 )  # fmt: skip

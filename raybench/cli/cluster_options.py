@@ -1,4 +1,4 @@
-"""Options that every command with a run has: where it runs, how often, where its result goes."""
+"""Options that many commands have: where a run is done, how often, where its result goes; how long hosts may take."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -7,6 +7,11 @@ import click
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+LOGIN_LIMIT = (
+    "Give a host up that has not let raybench log in after so many seconds, and say where its login hangs.  "
+    "[default: 60]"
+)
+_UP_TO_A_DAY = click.FloatRange(1, 86400)  # seconds
 PLACE_OPTIONS: list[Any] = [
     click.option("--nodes", type=int, metavar="N", help="Nodes to use.  [default: all of the cluster; 1 embedded]"),
     click.option("--gpus-per-node", type=int, metavar="G", help="Ranks a node, one per GPU.  [default: all GPUs]"),
@@ -58,3 +63,16 @@ def with_options(options: Sequence[Any]) -> Callable[[Function], Function]:
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were written on the command line."""
     return {name: value for name, value in options.items() if value is not None and value != ()}
+
+
+def time_limit(default_seconds: float, help_text: str) -> Callable[[Function], Function]:
+    """``--timeout`` of a command that asks hosts: from a second to a day."""
+    return click.option(
+        "--timeout", "timeout_seconds", type=_UP_TO_A_DAY, default=default_seconds, show_default=True, metavar="S",
+        help=help_text,
+    )  # fmt: skip
+
+
+def host_time_limit(help_text: str) -> Callable[[Function], Function]:
+    """``--host-timeout``: likewise, of each host; None where it is not given."""
+    return click.option("--host-timeout", "host_timeout_seconds", type=_UP_TO_A_DAY, metavar="S", help=help_text)

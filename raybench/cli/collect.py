@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raybench.cli.cluster_options import time_limit
 from raybench.cli.output import announce, echo_json, printing, say
 from raybench.cli.usage.command import TopicCommand
 
@@ -61,15 +62,7 @@ Examples:
     help="Instead of ~/.ssh/config.",
 )
 @click.option("-f", "--forks", type=click.IntRange(1, 256), default=16, show_default=True, help="Hosts at a time.")
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=click.FloatRange(1, 86400),
-    default=600.0,
-    show_default=True,
-    metavar="S",
-    help="Time of one host, seconds.",
-)
+@time_limit(600.0, "Time of one host, seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print collection.json instead of a table.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def command(as_json: bool, quiet: bool, **options: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from raybench.cli.cluster_options import LOGIN_LIMIT, host_time_limit, time_limit
 from raybench.cli.output import announce, printing, say
 from raybench.cli.usage.command import TopicCommand
 from raybench.errors import UsageError
@@ -34,23 +35,8 @@ Examples:
 @click.option("--list-tags", is_flag=True, help="List roles, their items and where their variables stand, and stop.")
 @click.option("--yes", "-y", is_flag=True, help="Without -i: change this machine without asking.")
 @click.option("--forks", type=click.IntRange(1, 1000), help="Hosts at a time [default: 50].")
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=click.FloatRange(1, 86400),
-    default=7200.0,
-    show_default=True,
-    metavar="S",
-    help="End the run after so many seconds.",
-)
-@click.option(
-    "--host-timeout",
-    "host_timeout_seconds",
-    type=click.FloatRange(1, 86400),
-    metavar="S",
-    help="Give a host up that has not let raybench log in after so many seconds, and say where its login hangs.  "
-    "[default: 60]",
-)
+@time_limit(7200.0, "End the run after so many seconds.")
+@host_time_limit(LOGIN_LIMIT)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole report as JSON.")
 def command(tag_text: str, diff: bool, list_tags: bool, yes: bool, as_json: bool, **options: Any) -> None:
     """Bring nodes into the state that GPU training needs: RDMA, limits, MTU, QoS, clock, NCCL's file.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raybench.cli.cluster_options import host_time_limit, time_limit
 from raybench.cli.output import announce, printing, say
 from raybench.cli.usage.command import TopicCommand
 
@@ -55,21 +56,9 @@ Every expectation is a variable preflight_NAME of the inventory, for all hosts, 
     "--output-dir", default="runs", show_default=True, type=click.Path(file_okay=False), help="Where the report goes."
 )
 @click.option("--forks", type=click.IntRange(1, 1000), help="Hosts at a time [default: 50].")
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=click.FloatRange(1, 86400),
-    default=600.0,
-    show_default=True,
-    metavar="S",
-    help="End the run after so many seconds.",
-)
-@click.option(
-    "--host-timeout",
-    "host_timeout_seconds",
-    type=click.FloatRange(1, 86400),
-    metavar="S",
-    help="End what a host does after so many seconds, its login included, and say where it hangs.  [default: 60]",
+@time_limit(600.0, "End the run after so many seconds.")
+@host_time_limit(
+    "End what a host does after so many seconds, its login included, and say where it hangs.  [default: 60]"
 )
 @click.option(
     "--history",

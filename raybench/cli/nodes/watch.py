@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from raybench.cli.cluster_options import host_time_limit, time_limit
 from raybench.cli.nodes.options import acting, names_of
 from raybench.cli.output import printing
 from raybench.cli.usage.command import TopicCommand
@@ -53,17 +54,8 @@ Ctrl-C ends it in order. Looks in a row are kept in the history: a watch that is
 @click.option("--output-dir", default="runs", show_default=True, type=click.Path(file_okay=False), help="For reports.")
 @click.option("--keep", type=click.IntRange(1), default=10, show_default=True, help="Reports to keep, the newest.")
 @click.option("--forks", type=click.IntRange(1, 1000), help="Hosts at a time [default: 50].")
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=click.FloatRange(1, 86400),
-    default=600.0,
-    show_default=True,
-    metavar="S",
-    help="End a round after so many seconds.",
-)
-@click.option("--host-timeout", "host_timeout_seconds", type=click.FloatRange(1, 86400), metavar="S",
-              help="End what a host does after so many seconds.  [default: 60]")  # fmt: skip
+@time_limit(600.0, "End a round after so many seconds.")
+@host_time_limit("End what a host does after so many seconds.  [default: 60]")
 def command(**options: Any) -> None:
     """Preflight again and again; a node is drained or resumed once it was seen so several times in a row.
 

@@ -25,7 +25,7 @@ def terminal() -> str:
     command = [sys.executable, "-m", "raybench", "show", str(RESULT.relative_to(ROOT))]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=_environment())
     console = Console(record=True, file=io.StringIO(), width=_WIDTH)
-    console.print(Text("$ raybench show runs/monday\n" + done.stdout.rstrip() + "\n "))  # a viewer may cut the last line off
+    console.print(Text("$ raybench show runs/monday\n" + done.stdout.rstrip() + "\n "))  # viewers may cut the last
     fonts_here = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)  # none from other sites
     return console.export_svg(title="raybench", unique_id="terminal", code_format=fonts_here) + "\n"
 

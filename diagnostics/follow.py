@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from diagnostics.engine import Reading, diagnose_jobs
+from diagnostics.engine import diagnose_jobs
 from diagnostics.errors import UnreadableInputError
 from diagnostics.findings import Diagnosis, Finding
 from diagnostics.inputs.files import Input, Inputs, find_inputs, input_identity, input_size, open_input
@@ -15,6 +15,7 @@ from diagnostics.inputs.jobs import Job, sort_parts
 from diagnostics.inputs.launches import MAX_HEAD_BYTES, survey_head
 from diagnostics.inputs.part import Part
 from diagnostics.inputs.reader import CHUNK_BYTES, MAX_LINE_BYTES, Batch, is_packed, utf16_decoder
+from diagnostics.reading import Reading
 
 POLL_SECONDS = 1.0
 PATIENCE_ROUNDS = 60  # without a new line, after which a start that is not complete is one that hangs

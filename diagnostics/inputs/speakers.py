@@ -9,7 +9,7 @@ from diagnostics.facts import ProcessKey
 from diagnostics.inputs.files import Input
 from diagnostics.inputs.forked import map_ahead
 from diagnostics.inputs.reader import Batch, read_lines_begun
-from diagnostics.scanning.literals import INIT_MARK
+from diagnostics.scanning.literals import INIT_MARK, START_MARK
 from diagnostics.scanning.search import places
 
 _MARK = b"] NCCL INFO "
@@ -51,20 +51,24 @@ class Starts:
     """Finds starts and completions of communicators: ``left`` of any, then those of new processes and GPUs."""
 
     left: int = MAX_INIT_LINES
+    told: bool = False  # one of these was a start, which releases before 2.18.3 do not print
     _heads: set[bytes] = field(default_factory=set)  # how lines of those that are known begin
     _speakers: set[tuple[bytes, bytes]] = field(default_factory=set)
 
-    def of(self, block: bytes, place: int = 0, marks: Sequence[int] | None = None) -> Iterator[Start]:
-        """Those of a block that begins at ``place``. ``marks``: where INIT_MARK stands in it, if that is known."""
+    def of(self, block: bytes, place: int = 0, ends: Sequence[int] | None = None) -> Iterator[Start]:
+        """Those of a block that begins at ``place``. ``ends``: where their mark ends in it, if that is known."""
         find, rfind, heads = block.find, block.rfind, self._heads
-        for init in places(block, INIT_MARK) if marks is None else marks:
-            begin = rfind(b"\n", 0, init) + 1
-            mark = find(_MARK, begin, init)
-            head = block[begin : mark if mark >= 0 else init]
+        if ends is None:
+            ends = places(block, START_MARK if self.told and self.left <= 0 else INIT_MARK)
+        for end in ends:
+            begin = rfind(b"\n", 0, end) + 1
+            mark = find(_MARK, begin, end)
+            head = block[begin : mark if mark >= 0 else end - len(INIT_MARK)]
             if self.left <= 0 and (head in heads or self._is_known(head)):
                 continue
             self.left -= 1
-            found = _start(_INIT.search(block, max(begin, init - 600), init), place + begin)
+            self.told |= block.startswith(START_MARK, end - len(INIT_MARK))
+            found = _start(_INIT.search(block, max(begin, end - 600), end - len(INIT_MARK)), place + begin)
             if found is None:
                 continue
             if found.nranks > 1:

@@ -6,7 +6,7 @@ pattern reads.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import compress
@@ -29,6 +29,7 @@ from diagnostics.scanning.literals import (
     KNOWN_CONNECTED,
     NOISE,
     ODD,
+    START_MARK,
 )
 from diagnostics.scanning.search import compiled_database, escaped, matches_apart
 
@@ -39,9 +40,10 @@ MAX_SHAPE_BYTES = 2**23  # of all shapes that one gate remembers
 SHAPE_OVERHEAD_BYTES = 100  # of each in a set
 MARK = b"] NCCL INFO "
 WARN = b"NCCL WARN"  # which is among ALWAYS
-_STARTS = 0  # the number of INIT_MARK among the expressions
+_STARTS = 0  # the number of the mark of starts among the expressions
 MANY_MARKS = 100  # of a block
 _DIGITS = b"0123456789"
+_FIRST_LETTERS = b"NR"  # of NCCL and RCCL
 
 Candidate = tuple[int, bytes]  # the number of the line, from 0 in its block, and the line
 
@@ -64,7 +66,8 @@ class Gate:
     scan_from_bytes: int = 2**20  # below, compiling the set costs more than it saves
     by_piece: bool = False  # what is read one by one is settled where a piece begins, else block by block
     sparse: bool = False  # so few lines are NCCL's in this piece that the frequent kinds are looked for all the same
-    starts: list[int] | None = None  # where INIT_MARK stands in the last block; None where it was not scanned
+    starts: list[int] | None = None  # where the mark of starts ends in the last block; None where it was not scanned
+    tells_starts: bool = False  # the release prints where a communicator starts: where it completes is not asked late
     wrapped: int = 0  # so many lines at the start of the next block may be the rest of the last line of this one
     _dull: set[bytes] = field(default_factory=set)  # lines without their digits, of which FOREIGN has none
     _telling: set[bytes] = field(default_factory=set)  # the same, of lines in which something of FOREIGN was found
@@ -96,7 +99,7 @@ class Gate:
 
     def database(self) -> Any:
         """What the scan looks for by now, compiled; None where hyperscan is not installed."""
-        return _database(self._expressions())
+        return _database(self._expressions(), START_MARK if self.tells_starts and self.skips_init else INIT_MARK)
 
     def _expressions(self) -> tuple[bytes, ...]:
         """What is looked for beside ALWAYS, the less the longer the log is."""
@@ -110,7 +113,7 @@ class Gate:
 
     def _by_scan(self, block: bytes, database: Any) -> Iterator[Candidate]:
         ends, behind = matches_apart(database, block, _STARTS)
-        self.starts = [end - len(INIT_MARK) for end in behind]
+        self.starts = behind
         yield from self._continuations(block, 0, 0, ends)
         find, rfind, known, skips = block.find, block.rfind, self.known, not self.detailed
         start = line_end = number = counted = 0
@@ -129,18 +132,17 @@ class Gate:
                     known[text] += 1
                     continue
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
-            if self.skips_init and b"- Init " in raw and self._says_nothing(raw):
+            if self.skips_init and raw.find(INIT_MARK) >= 0 and self._says_nothing(raw):
                 continue
             number, counted = number + block.count(b"\n", counted, start), start
             yield number, raw
-            if MARK not in raw and is_continued(raw):
+            if raw.find(MARK) < 0 and is_continued(raw):
                 self.wrapped = MAX_WRAPPED_LINES
                 yield from self._continuations(block, line_end + 1, number + 1, ends)
-        warned = any(block.startswith(WARN, end - len(WARN)) for end in ends)
-        self._count(block, number + newlines(block, counted) + 1, warned=warned)
+        self._count(block, number + newlines(block, counted) + 1, ends)
 
-    def _count(self, block: bytes, lines: int, *, warned: bool = True) -> None:
-        named = nccl_lines_of(block, lines, by_mark=not (self.detailed or self.sparse), warned=warned)
+    def _count(self, block: bytes, lines: int, ends: Sequence[int] | None = None) -> None:
+        named = nccl_lines_of(block, lines, by_mark=not (self.detailed or self.sparse), ends=ends)
         self.lines += lines
         self.nccl_lines += named
         self.detail_left -= named
@@ -246,9 +248,10 @@ class Gate:
         mark = raw.find(b"NCCL INFO ")
         if mark < 0 or raw.find(b"NCCL ", mark + 10) >= 0:
             return False
-        if raw[mark + 10 : mark + 16] in HEADS or (self.skips_init and b"- Init " in raw):
-            return b" via " not in raw or b" via P2P" in raw or b"/GDRDMA" in raw
-        return b": opCount " in raw or b" coll channels, " in raw
+        if raw[mark + 10 : mark + 16] in HEADS or (self.skips_init and raw.find(INIT_MARK) >= 0):
+            via = raw.find(b" via ")
+            return via < 0 or raw.find(b" via P2P", via) >= 0 or raw.find(b"/GDRDMA") >= 0
+        return raw.find(b": opCount ") >= 0 or raw.find(b" coll channels, ") >= 0
 
     def _is_repeated(self, raw: bytes) -> bool:
         """Whether a marked line says what was read before; then it is only counted."""
@@ -259,28 +262,36 @@ class Gate:
         return True
 
 
-def nccl_lines_of(block: bytes, lines: int, *, by_mark: bool, warned: bool = True) -> int:
+def nccl_lines_of(block: bytes, lines: int, *, by_mark: bool, ends: Sequence[int] | None = None) -> int:
     """How many lines of a block name NCCL or RCCL; one that holds several marked messages counts as often.
 
-    ``by_mark``: where many have the mark, only those, which takes a fifth of the time. ``warned``: whether any may be
-    a warning.
+    ``by_mark``: where many have the mark, only those, which takes a fifth of the time. ``ends``: where the matches of a
+    scan end, by which it is known whether any line is a warning.
     """
     marked = block.count(MARK)
     if marked == lines:
         return marked
     if by_mark and marked > MANY_MARKS:
+        warned = ends is None or any(block.startswith(WARN, end - len(WARN)) for end in ends)
         return marked + (block.count(b" NCCL WARN ") if warned else 0)
     if block.count(b"CCL") == marked:
         return marked
     between = block.split(MARK)
     between[0] = b"\n" + between[0]
     between[-1] += b"\n"
-    return marked + sum(_named_lines(text) for text in between if text.count(b"\n") > 1 and b"CCL" in text)
+    return marked + sum(_named_lines(text) for text in between if text.count(b"\n") > 1)
 
 
 def _named_lines(text: bytes) -> int:
     """Whole lines that name it. Three letters do not: a third of files of 6 MB of random bytes hold them."""
-    return sum(b"NCCL" in raw or b"RCCL" in raw for raw in text.split(b"\n")[1:-1])
+    named, last = 0, text.rfind(b"\n")
+    place = text.find(b"CCL", text.find(b"\n"), last)
+    while place >= 0:
+        if text[place - 1] in _FIRST_LETTERS:
+            named += 1
+            place = text.find(b"\n", place)
+        place = text.find(b"CCL", place + 1, last)
+    return named
 
 
 def _line_end(block: bytes, start: int) -> int:
@@ -336,7 +347,8 @@ def _foreign_among(lines: list[bytes], unmarked: list[int]) -> list[int]:
 
 def is_continued(raw: bytes) -> bool:
     """Whether the next line may belong to this one."""
-    return b"NCCL WARN" in raw or b"Last error:" in raw or b"operation timeout:" in raw[-60:]
+    find = raw.find
+    return find(WARN) >= 0 or find(b"Last error:") >= 0 or find(b"operation timeout:", -60) >= 0
 
 
 def _is_noise(raw: bytes) -> bool:
@@ -352,6 +364,6 @@ def _is_noise(raw: bytes) -> bool:
 
 
 @cache
-def _database(frequent: tuple[bytes, ...]) -> Any:
-    literals = (INIT_MARK.decode(), *ALWAYS, *BODIES)
+def _database(frequent: tuple[bytes, ...], mark: bytes = INIT_MARK) -> Any:
+    literals = (mark.decode(), *ALWAYS, *BODIES)
     return compiled_database((*map(escaped, literals), *EXPRESSIONS, *frequent))

@@ -389,6 +389,7 @@ DETAIL = (
     rb"nranks [0-9]{1,6}(?: cudaDev [^\n-]{0,60})?(?:[\r\n]|$)",
 )
 INIT_MARK = b"- Init "  # in each start and completion of a communicator
+START_MARK = b"- Init START"  # 2.18.3+
 INIT = (
     rb"Init START",
     rb"Init COMPLETE",

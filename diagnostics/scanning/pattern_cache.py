@@ -7,7 +7,6 @@ with. Where nothing can be kept, the patterns are compiled each time.
 import os
 import platform
 import stat
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -43,6 +42,8 @@ def write(file: Path, kept: bytes) -> None:
 
     Root under ``sudo`` keeps nothing in the home of the user who called it: that user could not write there any more.
     """
+    import tempfile  # it takes some milliseconds, and is seldom needed
+
     with suppress(OSError):
         above = next(folder for folder in file.parents if folder.exists())
         if above.stat().st_uid != os.geteuid():

@@ -122,8 +122,7 @@ class Scanner:
             self.progress_omitted = self._sequence
 
     def _read(self, raw: bytes, line: int) -> None:
-        raw = raw if b"CCL" in raw else with_name(raw)
-        if b"CCL" not in raw:
+        if raw.find(b"CCL") < 0 and (raw := with_name(raw)).find(b"CCL") < 0:
             if self._wrapped.waits or self._quotes_error:
                 self._read_foreign(raw, line)
             elif (text := behind_brackets(raw)) not in self.quiet:
@@ -150,7 +149,7 @@ class Scanner:
         self._flush()
 
     def _read_marked(self, raw: bytes, line: int) -> None:
-        if self.starts is not None and b" - Init " in raw and self._read_start(raw, line, self.starts):
+        if self.starts is not None and raw.find(b" - Init ") >= 0 and self._read_start(raw, line, self.starts):
             return
         if (plain := self._plain.read(raw)) is not None:
             self._read_plain(raw, line, *plain)

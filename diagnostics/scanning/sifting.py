@@ -22,6 +22,7 @@ from diagnostics.inputs.part import Part, read_part
 from diagnostics.inputs.reader import TRACE_HEAD_BYTES, Batch, cut_from, is_trace, plain_size
 from diagnostics.inputs.speakers import Start, Starts
 from diagnostics.scanning.gate import MAX_WRAPPED_LINES, Gate, is_continued
+from diagnostics.scanning.literals import INIT_MARK
 from diagnostics.scanning.plain_lines import MARK, PlainLines, is_plain
 from diagnostics.scanning.repetition import MAX_CHANNEL_KEYS, behind_mark, channel_key, names_its_rank
 from diagnostics.scanning.tally import MAX_KNOWN_INIT_LINES, MAX_TEXTS
@@ -198,6 +199,7 @@ class Sieve:
         gate.skips_init = begun > MAX_KNOWN_INIT_LINES
         gate.lines, gate.nccl_lines, gate.wrapped = 0, 0, MAX_WRAPPED_LINES
         gate.known = dict.fromkeys(gate.known, 0)
+        gate.tells_starts = job.starts.told
         try:
             batches, ahead = tee(read_part(piece.part))
             sifted.sparse = is_sparse(ahead)
@@ -224,23 +226,19 @@ class Sieve:
         gate = job.gate
         before, continued = gate.lines, False
         for number, raw in gate.candidates(block):
-            if not continued and b"- Init " in raw and b" via " not in raw and b"CCL" in raw:
-                if not self._knows_enough(raw, job):
-                    continued = is_continued(raw)
-                    sifted.candidates.append((before + number, raw))
-                continue
-            if not continued and b"CCL" in raw:
+            named, starts = raw.find(b"CCL") >= 0, raw.find(INIT_MARK) >= 0
+            if named and not continued:
                 if (key := channel_key(raw, job.channels)) is not None:
                     sifted.channels[key] = sifted.channels.get(key, 0) + 1
                     continue
-                if not gate.detailed and raw in gate.known:  # names NCCL without its mark
+                if not gate.detailed and not starts and raw in gate.known:  # names NCCL without its mark
                     gate.known[raw] += 1
                     continue
-                if b"- Init " in raw and self._knows_enough(raw, job):
+                if starts and self._knows_enough(raw, job):
                     continue
             continued = is_continued(raw)
             sifted.candidates.append((before + number, raw))
-            if job.room > 0 and b"CCL" in raw:
+            if named and not starts and job.room > 0:
                 self._learn(raw, job)
 
     @staticmethod

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from diagnostics.events import Event
 from diagnostics.scanning.gate import Gate
+from diagnostics.scanning.literals import INIT_MARK
 from diagnostics.scanning.repetition import MAX_CHANNEL_KEYS, behind_mark, channel_key, communicator_id
 
 MAX_INIT_LINES = 12_000  # later ones count only for communicators that were seen before
@@ -36,11 +37,11 @@ class Tally:
 
     def counts(self, raw: bytes) -> bool:
         """Whether a line is done with by counting it, or left out."""
-        if b" via " in raw:
+        if raw.find(b" via ") >= 0:
             if (key := channel_key(raw, self.channels)) is not None:
                 self.channels[key] += 1
             return key is not None
-        if b"- Init " in raw:
+        if raw.find(INIT_MARK) >= 0:
             return self._leaves_out(raw)
         if self.gate.skips_init and b" nNodes " in raw:  # a scan does not look for it either, in pieces sooner or later
             self.starts_omitted = True
@@ -59,10 +60,11 @@ class Tally:
         self._init_lines += 1
         late = self._init_lines > MAX_INIT_LINES
         self.gate.skips_init = self._init_lines > MAX_KNOWN_INIT_LINES
-        if late and (self.gate.skips_init or communicator_id(raw) not in self._communicators):
+        name = None if self.gate.skips_init else communicator_id(raw)
+        if late and (name is None or name not in self._communicators):
             self.starts_omitted = True
             return True
-        if (name := communicator_id(raw)) is not None and not late:
+        if name is not None:
             self._communicators.add(name)
         return False
 

@@ -5,10 +5,10 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from diagnostics.engine import Reading
 from diagnostics.findings import Diagnosis, LineCounts
 from diagnostics.inputs.reader import split_stream
 from diagnostics.output import FORMATS, render
+from diagnostics.reading import Reading
 from tests.diagnostics.score_corpus import find_corpus
 
 PIECES = (

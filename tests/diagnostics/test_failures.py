@@ -2,9 +2,9 @@
 
 import pytest
 
-from diagnostics.engine import Reading
 from diagnostics.findings import Diagnosis
 from diagnostics.inputs.reader import Batch
+from diagnostics.reading import Reading
 from tests.diagnostics import threads
 
 PREFIX = "n1:41:41 [3] "

@@ -6,10 +6,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from diagnostics.engine import Reading, diagnose_paths
+from diagnostics.engine import diagnose_paths
 from diagnostics.findings import Diagnosis
 from diagnostics.inputs.reader import Batch
 from diagnostics.output import FORMATS, render, report_news
+from diagnostics.reading import Reading
 from diagnostics.redaction import Redactor, redact_diagnosis
 from raybench.errors import UsageError
 from raybench.finding_rules.registry import page

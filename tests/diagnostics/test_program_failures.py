@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics.engine import Reading
 from diagnostics.findings import Diagnosis
 from diagnostics.inputs.reader import Batch
+from diagnostics.reading import Reading
 
 _LINES = Path(__file__).with_name("program_failures.txt")
 START = [

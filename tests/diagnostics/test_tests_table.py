@@ -2,9 +2,9 @@
 
 import pytest
 
-from diagnostics.engine import Reading
 from diagnostics.findings import Diagnosis
 from diagnostics.inputs.reader import Batch
+from diagnostics.reading import Reading
 
 HEAD = "#  Rank  0 Group  0 Pid  4101 on gpu-a device  0 [0x1b] NVIDIA H100\n"
 ROW = "  1048576  262144  float     sum      -1    31.20   33.61   63.02      0    30.9   33.9   63.6      0\n"

@@ -24,11 +24,11 @@ from diagnostics.agent.sources.others import Others, _processes
 from diagnostics.agent.sources.ports import Ports
 from diagnostics.agent.sources.processes import Processes
 from diagnostics.agent.sources.tcp_connections import read_connections
-from diagnostics.engine import Reading
 from diagnostics.errors import UnreadableInputError
 from diagnostics.follow import Tail
 from diagnostics.inputs.files import Input
 from diagnostics.inputs.reader import read_batches
+from diagnostics.reading import Reading
 from raybench.benchmarks.checkpoint.manifest import CheckpointError
 from raybench.benchmarks.checkpoint.storage import compress, decompress
 from raybench.benchmarks.node_tests.dcgm_answer import read_diag

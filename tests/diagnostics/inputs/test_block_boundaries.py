@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics.engine import Reading
 from diagnostics.events import Event
 from diagnostics.inputs.reader import split_stream
+from diagnostics.reading import Reading
 from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.scanner import Scanner
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from diagnostics import engine
-from diagnostics.engine import Reading
+from diagnostics import engine, reading
 from diagnostics.inputs import launches, speakers
 from diagnostics.inputs.files import Input, find_inputs
 from diagnostics.inputs.forked import MOST_EARLY, dealt, map_ahead
 from diagnostics.inputs.jobs import Job, sort_by_job
 from diagnostics.inputs.reader import read_batches, read_range
+from diagnostics.reading import Reading
 from diagnostics.scanning import sifting, tally
 from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.literals import FOREIGN, KNOWN_CONNECTED
@@ -110,7 +110,7 @@ def test_mixes_of_cases_say_the_same_in_one_pass_and_line_by_line(
             monkeypatch.setattr(sifting, name, dice.choice([2**5, 2**9, 2**12, 2**14]))
         monkeypatch.setattr(engine, "MIN_BYTES", 1)
         scan, detail = dice.choice([0, 2**40]), dice.choice([0, 20, 200, 30_000])
-        monkeypatch.setattr(engine, "Gate", partial(Gate, scan_from_bytes=scan, detail_left=detail))
+        monkeypatch.setattr(reading, "Gate", partial(Gate, scan_from_bytes=scan, detail_left=detail))
         found = []
         for ahead, processes in ((lambda _work, items, *_: [None] * len(items), 2), (map_ahead, 3), (None, 1)):
             monkeypatch.setattr(engine, "map_ahead", ahead)
@@ -129,7 +129,7 @@ def test_one_log_says_the_same_by_any_number_of_processes_with_and_without_a_sca
     monkeypatch.setattr(sifting, "PIECE_BYTES", piece_bytes)
     said = []
     for scan_from_bytes in (0, 2**40):
-        monkeypatch.setattr(engine, "Gate", partial(Gate, scan_from_bytes=scan_from_bytes, detail_left=300))
+        monkeypatch.setattr(reading, "Gate", partial(Gate, scan_from_bytes=scan_from_bytes, detail_left=300))
         for processes in (1, 2, 3):
             monkeypatch.setattr(engine, "processes_to_use", lambda processes=processes: processes)
             said.append(engine.diagnose_paths([log]).to_json())
@@ -495,7 +495,7 @@ def test_processes_tell_each_other_how_many_starts_they_passed_on(
     monkeypatch.setattr(engine, "MIN_BYTES", 1)
     for name in ("PIECE_BYTES", "FIRST_PIECE_BYTES"):
         monkeypatch.setattr(sifting, name, 2**11)
-    monkeypatch.setattr(engine, "Gate", partial(Gate, scan_from_bytes=scan_from_bytes, detail_left=0))
+    monkeypatch.setattr(reading, "Gate", partial(Gate, scan_from_bytes=scan_from_bytes, detail_left=0))
     said = []
     for processes in (1, 2, 3):
         monkeypatch.setattr(engine, "processes_to_use", lambda processes=processes: processes)
@@ -506,7 +506,7 @@ def test_processes_tell_each_other_how_many_starts_they_passed_on(
     assert said[0] == said[1] == said[2] == said[3]
     assert said[0]["nodes"] == 2
     pieces = sifting.pieces_of(sort_by_job([Input(name=str(log))]))
-    one, other = (sifting.Sieve([engine.Gate()], pieces, 2) for _ in range(2))
+    one, other = (sifting.Sieve([Gate()], pieces, 2) for _ in range(2))
     other._counts = one._counts
     passed = [(one, other)[number % 2].sift(piece) for number, piece in enumerate(pieces)]
     starts = [raw for found in passed if found for _, raw in found.candidates if b"- Init " in raw]

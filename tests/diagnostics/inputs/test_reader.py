@@ -12,11 +12,12 @@ import pytest
 
 from diagnostics import engine
 from diagnostics.builder import FactBuilder
-from diagnostics.engine import Reading, diagnose_paths
+from diagnostics.engine import diagnose_paths
 from diagnostics.errors import UnreadableInputError
 from diagnostics.inputs import reader
 from diagnostics.inputs.files import find_inputs
 from diagnostics.inputs.reader import MAX_LINE_BYTES, Batch, read_batches, split_stream
+from diagnostics.reading import Reading
 from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.scanner import Scanner
 from tests.diagnostics.test_program_failures import START

@@ -2,10 +2,10 @@
 
 import pytest
 
-from diagnostics.engine import Reading
 from diagnostics.findings import Diagnosis
 from diagnostics.inputs.reader import Batch
 from diagnostics.parsers.last_errors import is_error
+from diagnostics.reading import Reading
 from tests.diagnostics.test_program_failures import START
 from tests.diagnostics.threads import diagnose
 

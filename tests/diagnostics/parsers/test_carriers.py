@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from diagnostics import parsers
-from diagnostics.engine import Reading
 from diagnostics.facts import JobFacts
 from diagnostics.inputs.reader import Batch
+from diagnostics.reading import Reading
 from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.scanner import Scanner
 from tests.diagnostics.parsers.bodies import bodies, redacted_bodies

@@ -26,9 +26,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from diagnostics.engine import Reading
 from diagnostics.findings import Diagnosis
 from diagnostics.inputs.reader import Batch
+from diagnostics.reading import Reading
 
 FOLDER = Path(__file__).parent
 

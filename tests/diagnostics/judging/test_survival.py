@@ -2,8 +2,8 @@
 
 import pytest
 
-from diagnostics.engine import Reading
 from diagnostics.inputs.reader import Batch
+from diagnostics.reading import Reading
 from tests.diagnostics.threads import diagnose
 
 START = """\

@@ -79,7 +79,9 @@ MEMORY_GROWS = MeasuredRule(
 What a rank, a GPU or a node holds in memory grows throughout the timed steps, and will not fit some day.
 
 Symptom: after the first quarter of the steps, the least held in each of eight equal parts grows from part to part: the
-95 % interval of that growth is above 0, and all of it is more than 1 % and 64 MiB. The finding has the growth a step.
+95 % interval of that growth is above 0, and all of it is more than 1 % and 64 MiB. A rank itself notes after each of 42
+steps or more what its tensors hold on the GPU, or its process on a CPU; the finding then has the growth a step, from
+which step on, and for how many more steps what is free lasts. Else the samples of the agent say it.
 
 Why: tensors kept across steps (losses with their graph, lists of outputs), a cache without bound, a loader that leaks.
 

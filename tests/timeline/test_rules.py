@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import SampledNode
 from raybench.documents.run.result import RunResult
+from raybench.documents.run.training import MemoryGrowth
 from raybench.finding_rules import samples as rules
 from raybench.timeline.judging import RULES, with_samples
 from tests.timeline.runs import collective, matrix, run_of, training
@@ -184,6 +185,18 @@ class TestMemoryGrows:
     )
     def test_what_does_not_grow_throughout_is_none(self, series: list[float | None]) -> None:
         assert found(run_of(training([0.1] * 600)), self.RULE, sampled("node-0", {RESIDENT: series})) == []
+
+    def test_what_a_rank_said_itself_is_not_said_of_its_samples_again(self) -> None:
+        node = sampled("node-0", {RESIDENT: held(lambda at: 10 * at)})
+        benchmark = training([0.1] * 600)
+        pace = {"bytes_per_step": 4e6, "interval": (3e6, 5e6), "since_step": 1, "grown_bytes": 10**9}
+        for rank in (0, 1):
+            growth = MemoryGrowth(rank=rank, kind="cuda", steps_left=9, **pace)
+            points = tuple(replace(point, memory_growth=(growth,)) for point in benchmark.workload)
+            told = found(run_of(replace(benchmark, workload=points)), self.RULE, node)
+            own = [one for one in told if one.summary.startswith(f"rank {rank}: allocated GPU memory grows by ")]
+            assert len(own) == 1
+            assert "lasts 9 more steps" in own[0].summary
 
     def test_a_short_training_cannot_tell(self) -> None:
         node = sampled("node-0", {RESIDENT: held(lambda at: 10 * at)})

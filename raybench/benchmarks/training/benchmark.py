@@ -24,12 +24,19 @@ from raybench.benchmarks.training.reference import check_training
 from raybench.benchmarks.training.step import Trainer
 from raybench.benchmarks.training.strategies import apply_strategy
 from raybench.benchmarks.training.traffic import step_traffic
-from raybench.benchmarks.training.usage import Usage, device_facts
+from raybench.benchmarks.training.usage import Usage, device_facts, free_bytes
 from raybench.benchmarks.training.validation import Evaluations
 from raybench.benchmarks.training.waiting import CollectiveClock
 
 _WARM_UP_DATA = 2_000_000  # step numbers, and with them data, that no timed step has
-_NO_STEPS: dict[str, Any] = {"stamps": (), "phases": {}, "losses": (), "collectives": (), "pieces": ()}
+_NO_STEPS: dict[str, Any] = {
+    "stamps": (),
+    "phases": {},
+    "losses": (),
+    "collectives": (),
+    "pieces": (),
+    "held_bytes": (),
+}
 
 
 def run(context: RankContext, spec: BenchmarkSpec) -> Generator[TrainingRecord, None, int]:
@@ -132,6 +139,8 @@ def _time(
         "validations": tuple(evaluations.found),
         "memory": usage.memory(),
         "utilization": usage.utilization(),
+        "held_bytes": tuple(usage.held),
+        "free_bytes": free_bytes(context.device),
     }
 
 

@@ -13,9 +13,10 @@ from raybench.benchmarks.training.record import PHASES, TrainingRecord, Validati
 from raybench.benchmarks.training.straggler import LEAST_STEPS, stragglers, undecided
 from raybench.documents.run.communication import Communication
 from raybench.documents.run.facts import TrainingFacts, typed
-from raybench.documents.run.training import Straggler, TrainingPoint, ValidationPoint
+from raybench.documents.run.training import MemoryGrowth, Straggler, TrainingPoint, ValidationPoint
 from raybench.hardware.gpus import find_gpu, unknown_reason
 from raybench.stats import median, order_interval
+from raybench.timeline.growth import growth_by_step
 
 Launch = Mapping[int, TrainingRecord]
 
@@ -66,6 +67,7 @@ def training_point(
         complete=not any(record.interim for record in records),
         cut_seconds=_step_seconds(cut) if cut else (),
         rank_step_seconds=tuple(spread for launch in launches for spread in _rank_step_seconds(launch)),
+        memory_growth=tuple(_memory_growth(launches)),
         profile=profile_of(
             {rank: one.exposure.division for rank, one in launches[0].items() if one.exposure.division is not None}
         ),
@@ -124,6 +126,15 @@ def _memory(records: Sequence[TrainingRecord]) -> dict[str, Any]:
             numbers = [float(one) for one in values]
             merged[name] = sum(numbers) / len(numbers) if name.startswith("mean") else max(numbers)
     return merged
+
+
+def _memory_growth(launches: Sequence[Launch]) -> Iterator[MemoryGrowth]:
+    """Of the first launch, where it grew in all of them."""
+    for rank in sorted(launches[0]):
+        records = [launch[rank] for launch in launches]
+        grown = [growth_by_step(rank, str(one.memory["kind"]), one.held_bytes, one.free_bytes) for one in records]
+        if grown[0] is not None and all(grown):
+            yield grown[0]
 
 
 def _utilization(records: Sequence[TrainingRecord]) -> dict[str, float | None]:

@@ -10,6 +10,7 @@ from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.communication import HIGH_OVERHEAD
 from raybench.documents.run.training import HIGH_DATA_SHARE, Straggler, TrainingPoint
 from raybench.finding_rules.workloads import DATA_LOADING_SLOW, LOSS_NOT_FINITE
+from raybench.timeline.growth import growth_findings
 from raybench.units import format_seconds
 
 LARGE_EXCESS, LARGE_EMULATED_EXCESS = 0.25, 0.6  # of a rank at 0.8, and at about 0.6, of the others' speed
@@ -30,6 +31,7 @@ def training_findings(
                 yield _loading(point)
             if not all(map(isfinite, point.losses)):
                 yield _diverged(point)
+            yield from growth_findings(point, node_of)
             for straggler in point.stragglers:
                 yield _straggler(point, straggler, node_of(straggler.rank), large)
             if point.overhead_band == "high":

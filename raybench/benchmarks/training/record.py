@@ -86,6 +86,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     before ended, in all that is by step; what is known so far in the rest. It counts where the whole never comes.
     Stamps and phases are left to whoever needs them, to be worked out from ``marks``, as seconds since ``started``.
     ``validations``: all until now, of a part too.
+    ``held_bytes[i]``: memory after step i, of a whole record; ``free_bytes``: what was left after the last.
     ``ready_seconds``: for how long of a part the rank was ready to run and had no processor, where its kernel says so.
     """
 
@@ -106,6 +107,8 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True, tag="training"):
     started: int = 0  # nanoseconds of the clock of the marks
     ready_seconds: float | None = None
     validations: tuple[Validation, ...] = ()
+    held_bytes: tuple[float, ...] = ()
+    free_bytes: float | None = None
 
 
 def joined(parts: Sequence[TrainingRecord], before: float = 0.0) -> TrainingRecord:

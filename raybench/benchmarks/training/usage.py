@@ -1,7 +1,9 @@
 """Memory and utilisation while steps run. On a CPU the memory is the process's own, and says so."""
 
 import os
+import re
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ class Usage:
     def __init__(self, context: RankContext) -> None:
         self._device = context.device
         self._samples = self._allocated = self._reserved = self._peak = 0  # how many, and their sums in bytes
+        self.held: list[float] = []  # bytes after each step
         self._gpu: list[float] = []
         self._gpu_problem: str | None = None if self._device.type == "cuda" else "the rank has no GPU"  # gpu: train-ddp
         if self._device.type == "cuda":  # gpu: train-ddp
@@ -27,10 +30,12 @@ class Usage:
         """Note what is in use now: after a step."""
         self._samples += 1
         if self._device.type == "cuda":  # gpu: train-ddp
-            self._allocated += torch.cuda.memory_allocated(self._device)
+            self.held.append(float(torch.cuda.memory_allocated(self._device)))
+            self._allocated += int(self.held[-1])
             self._reserved += torch.cuda.memory_reserved(self._device)
         else:
             resident = resident_bytes()
+            self.held.append(float(resident))
             self._allocated, self._peak = self._allocated + resident, max(self._peak, resident)
 
     def sample_gpu(self) -> None:  # gpu: train-ddp
@@ -68,6 +73,19 @@ class Usage:
             "cpu": (time.process_time() - self._cpu) / wall,
             "gpu": sum(self._gpu) / len(self._gpu) / 100 if self._gpu else None,
         }
+
+
+def free_bytes(device: torch.device) -> float | None:
+    """What a rank may still take: all of the GPU but what tensors have, else MemAvailable; None if unknown."""
+    if device.type == "cuda":  # gpu: train-ddp
+        total = torch.cuda.get_device_properties(device).total_memory
+        return float(total - torch.cuda.memory_allocated(device))
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return None
+    found = re.search(r"^MemAvailable: +([0-9]+) kB$", text, re.MULTILINE)
+    return float(found[1]) * 1024 if found else None
 
 
 def resident_bytes() -> int:

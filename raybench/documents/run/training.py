@@ -55,6 +55,22 @@ class ValidationPoint(FieldwisePart, frozen=True, kw_only=True):
     samples: Count
 
 
+class MemoryGrowth(FieldwisePart, frozen=True, kw_only=True):
+    """A rank that held more after each timed step, bytes; ``kind`` cuda: allocated by tensors, rss: of its process.
+
+    ``interval``: 95 % of ``bytes_per_step``. ``steps_left``: until what was free after the last step is full, where
+    nothing else grows; None where that is not known.
+    """
+
+    rank: Count
+    kind: str
+    bytes_per_step: float
+    interval: tuple[float, float]
+    since_step: Count
+    grown_bytes: Count
+    steps_left: Count | None = None
+
+
 class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="training"):
     """One strategy on one model.
 
@@ -65,7 +81,8 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     ``cut_seconds``: the steps of a launch that was cut after whole ones, which are in no other figure.
     ``straggler_undecided``: a rank took far longer than the others, and ``straggler_reason`` is why nobody is named.
     ``rank_step_seconds``: of each timed step the fastest and the slowest rank's own time, from its end to its end.
-    ``profile``: what the first launch's traces say, where they were kept.
+    ``profile``: what the first launch's traces say, where they were kept. ``memory_growth``: ranks whose memory grew in
+    every launch.
     """
 
     label: str
@@ -96,6 +113,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
     cut_seconds: tuple[Seconds, ...] = field(default=(), name="+cut_seconds")
     rank_step_seconds: tuple[tuple[float, float], ...] = field(default=(), name="+rank_step_seconds")
     profile: Profile | None = None
+    memory_growth: tuple[MemoryGrowth, ...] = ()
     is_verifiable: ClassVar[bool] = True
     DERIVED: ClassVar[frozenset[str]] = frozenset(
         [
@@ -403,6 +421,7 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
             "straggler_reason": self.straggler_reason,
             **({"straggler_undecided": True} if self.straggler_undecided else {}),
             "facts": dict(self.facts),
+            **({"memory_growth": [one.to_json() for one in self.memory_growth]} if self.memory_growth else {}),
             **({"profile": self.profile.to_json()} if self.profile else {}),
         }
         if len(self.launches) > 1:

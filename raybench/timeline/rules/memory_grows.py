@@ -1,42 +1,28 @@
 """Memory that grows throughout the timed steps of a training."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 
 from diagnostics.agent.series import split_name
 from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import SampledNode
+from raybench.documents.run.training import TrainingPoint
 from raybench.finding_rules.samples import MEMORY_GROWS
-from raybench.stats import mean_interval
+from raybench.timeline.growth import LEAST_A_PART, PARTS, SETTLED, Growth, growth_findings, growth_of
 from raybench.timeline.measures import between
 from raybench.timeline.rules.base import Answer, lacking, measured, sampled
 from raybench.timeline.spans import Steps, Timeline
 from raybench.units import format_bytes
 
-PARTS = 8
-LEAST_A_PART = 4  # readings
-LEAST_BYTES, LEAST_SHARE = 64 * 2**20, 0.01
-_SETTLED = 0.25  # of the steps, after which allocators have what they need
 _SERIES = (("process", "resident_bytes"), ("gpu", "memory_used_bytes"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Growth:
-    """Bytes from part to part: the mean and its 95 % interval; ``total`` from the first to the last of them."""
-
-    mean: float
-    low: float
-    high: float
-    total: float
-
-
 def judge(timeline: Timeline) -> Answer:
-    """A finding for each rank and GPU whose memory grows."""
+    """A finding for each rank and GPU whose memory grows, once: what a rank said itself is not said of its samples."""
+    found = list(_told_by_ranks(timeline))
     if not timeline.steps:
-        return Answer()
+        return Answer(findings=tuple(found))
     nodes = timeline.samples.nodes
-    found: list[Finding] = []
+    told = {rank for one in found for rank in one.ranks}
     short: list[SampledNode] = []
     for node in nodes:
         series = [name for group, metric in _SERIES for name in node.names(group, metric)]
@@ -45,39 +31,42 @@ def judge(timeline: Timeline) -> Answer:
             for name, held in _held(node, series, steps):
                 enough = True
                 growth = growth_of(held)
-                if growth is not None:
+                if growth is not None and not _is_told(timeline, node, name, told):
                     found.append(_finding(timeline, node, name, steps, growth))
         short += [] if enough else [node]
     what = f"{PARTS * LEAST_A_PART} readings of the memory of ranks or GPUs over the timed steps"
     return Answer(findings=tuple(found), why=lacking(timeline, short, what))
 
 
+def _told_by_ranks(timeline: Timeline) -> Iterator[Finding]:
+    """What the ranks saw themselves after each step, on a GPU of what tensors hold: nearer to the leak than samples."""
+    nodes = {rank: node.name for node in timeline.result.cluster.nodes for rank in node.ranks}
+    for benchmark in timeline.result.benchmarks:
+        for point in benchmark.workload:
+            if isinstance(point, TrainingPoint):
+                yield from growth_findings(point, nodes.get)
+
+
+def _is_told(timeline: Timeline, node: SampledNode, name: str, told: set[int]) -> bool:
+    """Whether a rank of the process, or of the GPU's node, said so itself."""
+    group, device, _ = split_name(name)
+    if group == "process":
+        return bool(told.intersection(_ranks_of(timeline, node, device)))
+    nodes = (one for one in timeline.result.cluster.nodes if one.name in node.nodes)
+    return any(told.intersection(one.ranks) for one in nodes)
+
+
 def _held(node: SampledNode, names: Sequence[str], steps: Steps) -> Iterator[tuple[str, list[float]]]:
     """What each held over the steps, the first quarter left out, where there are enough readings of it."""
-    begin = steps.begin + _SETTLED * (steps.ends[-1] - steps.begin)
+    begin = steps.begin + SETTLED * (steps.ends[-1] - steps.begin)
     for name in names:
         held = between(node, node.values(name), begin, steps.ends[-1])
         if len(held) >= PARTS * LEAST_A_PART:
             yield name, held
 
 
-def growth_of(held: Sequence[float]) -> _Growth | None:
-    """How much the least of each part grows from part to part; None where it does not, or by too little to matter.
-
-    The least: what comes and goes within a step, or is freed by a collector now and then, is not kept.
-    """
-    length = len(held) // PARTS
-    least = [min(held[part * length : (part + 1) * length]) for part in range(PARTS)]
-    steps = [after - before for before, after in pairwise(least)]
-    low, high = mean_interval(steps)
-    total = least[-1] - least[0]
-    if low <= 0 or total < max(LEAST_BYTES, LEAST_SHARE * least[0]):
-        return None
-    return _Growth(mean=sum(steps) / len(steps), low=low, high=high, total=total)
-
-
-def _finding(timeline: Timeline, node: SampledNode, name: str, steps: Steps, growth: _Growth) -> Finding:
-    a_part = (1 - _SETTLED) * len(steps.ends) / PARTS
+def _finding(timeline: Timeline, node: SampledNode, name: str, steps: Steps, growth: Growth) -> Finding:
+    a_part = (1 - SETTLED) * len(steps.ends) / PARTS
     mean, low, high = (format_bytes(round(one / a_part)) for one in (growth.mean, growth.low, growth.high))
     group, device, _ = split_name(name)
     ranks = _ranks_of(timeline, node, device) if group == "process" else ()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from diagnostics.findings import Finding
+from diagnostics.findings import Evidence, Finding
 from raybench.documents.run.training import MemoryGrowth, TrainingPoint
 from raybench.finding_rules.samples import MEMORY_GROWS
 from raybench.stats import mean_interval
@@ -89,13 +89,31 @@ def growth_findings(point: TrainingPoint, node_of: Callable[[int], str | None]) 
         what = "allocated GPU memory" if one.kind == "cuda" else "resident memory (RSS)"
         lasts = "" if one.steps_left is None else f"; what is free now lasts {one.steps_left} more steps"
         pace, steps = format_bytes(round(one.bytes_per_step)), len(point.launches[0])
-        yield MEMORY_GROWS.finding(
-            confidence="likely",
+        yield grown(
             summary=f"rank {one.rank}: {what} grows by {pace} a step from step {one.since_step} on during "
             f"{point.label}{lasts}",
             explanation=f"By {format_bytes(one.grown_bytes)} in the later of {steps} steps; 95 % interval {low} to "
             f"{high} a step.",
             ranks=(one.rank,),
             hosts=(node,) if node else (),
-            recommendations=MEMORY_GROWS.advise(),
         )
+
+
+def grown(
+    *,
+    summary: str,
+    explanation: str,
+    ranks: tuple[int, ...],
+    hosts: tuple[str, ...],
+    evidence: tuple[Evidence, ...] = (),
+) -> Finding:
+    """The finding, of what ranks said themselves and of samples alike."""
+    return MEMORY_GROWS.finding(
+        confidence="likely",
+        summary=summary,
+        explanation=explanation,
+        ranks=ranks,
+        hosts=hosts,
+        evidence=evidence,
+        recommendations=MEMORY_GROWS.advise(),
+    )

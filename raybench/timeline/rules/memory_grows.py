@@ -6,8 +6,7 @@ from diagnostics.agent.series import split_name
 from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import SampledNode
 from raybench.documents.run.training import TrainingPoint
-from raybench.finding_rules.samples import MEMORY_GROWS
-from raybench.timeline.growth import LEAST_A_PART, PARTS, SETTLED, Growth, growth_findings, growth_of
+from raybench.timeline.growth import LEAST_A_PART, PARTS, SETTLED, Growth, growth_findings, growth_of, grown
 from raybench.timeline.measures import between
 from raybench.timeline.rules.base import Answer, lacking, measured, sampled
 from raybench.timeline.spans import Steps, Timeline
@@ -71,8 +70,7 @@ def _finding(timeline: Timeline, node: SampledNode, name: str, steps: Steps, gro
     group, device, _ = split_name(name)
     ranks = _ranks_of(timeline, node, device) if group == "process" else ()
     who = f"GPU {device}" if group == "gpu" else f"rank {ranks[0]}" if ranks else f"process {device}"
-    return MEMORY_GROWS.finding(
-        confidence="likely",
+    return grown(
         summary=f"{node.name}: memory of {who} grows by {mean} a step during {steps.span.title}",
         explanation=f"By {format_bytes(round(growth.total))} after the first quarter of {len(steps.ends)} steps; "
         f"95 % interval {low} to {high} a step.",
@@ -82,7 +80,6 @@ def _finding(timeline: Timeline, node: SampledNode, name: str, steps: Steps, gro
             sampled(node, name, steps.begin, steps.ends[-1]),
             measured(steps.span, f"{len(steps.ends)} timed steps"),
         ),
-        recommendations=MEMORY_GROWS.advise(),
     )
 
 

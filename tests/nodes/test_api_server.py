@@ -13,7 +13,7 @@ from raybench.nodes.kubernetes import CONDITION, LABEL, TAINT
 from raybench.services.nodes.judged import ActOptions
 from raybench.services.nodes.kubernetes import act, patches
 from raybench.verdicts import NodeState
-from tests.lab.kubernetes.server import ApiServer, api_server, api_server_available
+from tests.lab.kubernetes.server import ApiServer, act_as_user, server_with_account
 
 from .reports import host, report, report_of
 from .test_kubernetes import OURS, THEIRS
@@ -28,18 +28,13 @@ _READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-01T0
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    reason = api_server_available()
-    if reason is not None:
-        pytest.skip(reason)
-    with api_server(tmp_path_factory.mktemp("api")) as running:
-        running.grant(_RIGHTS)
+    with server_with_account(tmp_path_factory.mktemp("api"), _RIGHTS) as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
 def _nodes_and_account(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("KUBECONFIG", str(server.user))
-    monkeypatch.setenv("HOME", str(server.user.parent))
+    act_as_user(server, monkeypatch)
     yield
     server.kubectl("delete", "nodes", "--all")
 

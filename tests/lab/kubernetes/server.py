@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 VARIABLE = "RAYBENCH_KUBE_APISERVER"
 USER = "raybench"
 _START_SECONDS = 120.0
@@ -81,6 +83,23 @@ class ApiServer:
             "subjects": [{"kind": "User", "name": USER, "apiGroup": "rbac.authorization.k8s.io"}],
         }
         self.create({**role, "rules": rules}, bound)
+
+
+@contextmanager
+def server_with_account(folder: Path, rights: Sequence[Mapping[str, Any]]) -> Iterator[ApiServer]:
+    """One whose user has these rights and no more. Skips the test where none can be had."""
+    reason = api_server_available()
+    if reason is not None:
+        pytest.skip(reason)
+    with api_server(folder) as running:
+        running.grant(rights)
+        yield running
+
+
+def act_as_user(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have kubectl take the user's account, and nothing of who runs the test."""
+    monkeypatch.setenv("KUBECONFIG", str(server.user))
+    monkeypatch.setenv("HOME", str(server.user.parent))
 
 
 @contextmanager

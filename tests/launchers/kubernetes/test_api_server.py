@@ -13,7 +13,7 @@ from raybench.launchers.kubernetes.manifests import manifests
 from raybench.launchers.kubernetes.request import KubernetesRequest
 from raybench.processes.interrupt import Interrupt
 from raybench.services.launching.kubernetes import follow, submit
-from tests.lab.kubernetes.server import ApiServer, api_server, api_server_available
+from tests.lab.kubernetes.server import ApiServer, act_as_user, server_with_account
 
 from .test_manifests import FULL, REFUSED, SCHEMAS, TAKEN, request
 
@@ -33,11 +33,7 @@ RIGHTS = [
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    reason = api_server_available()
-    if reason is not None:
-        pytest.skip(reason)
-    with api_server(tmp_path_factory.mktemp("api")) as running:
-        running.grant(RIGHTS)
+    with server_with_account(tmp_path_factory.mktemp("api"), RIGHTS) as running:
         running.define(rayjob_definition(running))
         running.create(
             *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": one}} for one in ("ml", "n" * 63))
@@ -47,8 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 @pytest.fixture(autouse=True)
 def _account(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(server.user))
-    monkeypatch.setenv("HOME", str(server.user.parent))
+    act_as_user(server, monkeypatch)
 
 
 def rayjob_definition(server: ApiServer) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 
 _OF_DEVICE = r"\b(?:CUDA|HIP|XPU|NPU|MPS|MUSA)(?: backend)? out of memory\b"
+_NO_SIZE = r"Tried to allocate (?:more than 1 ?EB|\d[\d.]* [TPE]i?B)\b"
 _MEMORY = (
     r"(?i)out of memory|ALLOC_FAILED|OOM when|memory for the cache blocks|not enough memory|^Error allocating"
     r"|^Attempting to (?:allocate|reserve)|^Failed to allocate"
@@ -38,7 +39,7 @@ def check(facts: JobFacts) -> Outcome:
         others.add(None)  # the line without NCCL's prefix, such as "last error:", repeats that of a process
     events += [event for event in warned(facts, "gpu-out-of-memory") if event.origin.process not in others]
     events += [event for event in facts.of("device-error") if says_memory(event) and not facts.survived(event)]
-    events += [event for event in facts.of("python-error") if _raises_memory(event)]
+    events += [event for event in facts.of("python-error") if _raises_memory(event) and not _is_garbage(event, facts)]
     if not events:
         return CLEAR
     own = events[0].kind in ("python-error", "device-error")
@@ -69,6 +70,11 @@ def _raises_memory(event: Event) -> bool:
     name = event.fields["name"]
     named = "OutOfMemoryError" in name and not name.startswith("ray.")
     return named or compiled(_OF_DEVICE).search(event.fields["reason"]) is not None
+
+
+def _is_garbage(event: Event, facts: JobFacts) -> bool:
+    """Whether a size that no GPU has is asked for beside a collective that timed out: its result is what was read."""
+    return compiled(_NO_SIZE).search(event.fields["reason"]) is not None and bool(facts.of("watchdog-timeout"))
 
 
 RULE = Rule(

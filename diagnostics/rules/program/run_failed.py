@@ -38,7 +38,7 @@ _RESULTS = {
 # of the others, those that no rule knows hold one of these words.
 _OF_ABSENT_VERBS = r"lib wrapper not initialized|transport/net_ib[/.]\S+ .{0,80}-> \d"
 _GOES_ON = (
-    r"(?i)\bignor|(?:^|, )setting\b|, set (?:it|both)|cap it|limiting|disabling|fall(?:ing|s)? ?back|"
+    r"(?i)\bignor|(?:^|, )setting\b|, set (?:it|both)|cap it|limiting|disabling|(?<!after )fall(?:ing|s)? ?back|"
     r"skipp|(?<!annot )(?<!able to )continue|proceeding|using .* instead|defaulting|unsetting|deregister|^warning|"
     r"CollNet currently|repress|recommend|you may|, not dumping|Cannot enable MSCCL|"
     r"can lead to|unlink shared|proxyDestroy|shm close|close failed|close socket|commReclaim|commDestroySync|proxyStop|"

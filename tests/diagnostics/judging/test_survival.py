@@ -92,3 +92,18 @@ def test_what_the_proxy_says_counts_while_ranks_connect_and_is_quoted_where_it_i
 def test_a_rank_that_its_own_watchdog_ended_lost_no_peer(reason: str, rule: str) -> None:
     aborted = f"RuntimeError: NCCL communicator was aborted on rank 3. Original reason for failure was: {reason}\n"
     assert diagnose(aborted).findings[0].rule == rule
+
+
+@pytest.mark.parametrize(("size", "rule"), [
+    ("more than 1EB memory", "watchdog-timeout"),
+    ("131072.00 TiB", "watchdog-timeout"),
+    ("2.00 GiB", "gpu-out-of-memory"),  # others wait for the rank that has no memory
+])  # fmt: skip
+def test_a_size_that_no_gpu_has_follows_from_the_collective_that_timed_out(size: str, rule: str) -> None:
+    memory = f"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate {size}.\n"
+    timeout = (
+        "[E ProcessGroupNCCL.cpp:475] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, "
+        "OpType=BROADCAST, Timeout(ms)=1800000) ran for 1800493 milliseconds before timing out.\n"
+    )
+    assert diagnose(timeout + "Traceback (most recent call last):\n" + memory).findings[0].rule == rule
+    assert diagnose("Traceback (most recent call last):\n" + memory).findings[0].rule == "gpu-out-of-memory"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raybench.cli.planning.plan import duration_of
 from raybench.cli.usage.command import TopicCommand
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ PRICE_OPTIONS: list[Any] = [
                  "prices, for --node-type."),
     click.option("--epoch-samples", type=int, metavar="N", help="Samples of an epoch, for its time and cost.  "
                  "[default: 10000]"),
+    click.option("--deadline", "deadline_seconds", callback=duration_of, metavar="TIME", help="Of study scaling, for "
+                 "--epoch-samples: 90m, 48h, 30d; says how many nodes reach it."),
+    click.option("--budget", type=click.FloatRange(0, min_open=True), metavar="P", help="Of study scaling, for "
+                 "--epoch-samples, in the price's currency."),
 ]  # fmt: skip
 _OPTIONS: list[Any] = [
     click.option("--repeats", type=int, metavar="R", help="Blocks: each has every variant once.  [default: 5]"),

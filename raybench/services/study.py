@@ -67,7 +67,7 @@ def conduct(
     price = options.pricing.price_of_node()
     folder = _folder(options, planned)
     with folder.held():
-        study = with_epoch(take_up(folder, options.kind, options.repeats), options.pricing.epoch_samples)
+        study = with_epoch(take_up(folder, options.kind, options.repeats), options.pricing)
         with contextlib.closing(progress(study)) as shown:
             try:
                 trials, stopped = do_trials(
@@ -84,7 +84,7 @@ def show_study(path: Path, pricing: Pricing) -> FinishedStudy:
     """The answer of an earlier study, complete or not, made again from its trials, with a price that is given now."""
     price = pricing.price_of_node()
     folder = StudyFolder.open(path)
-    study = with_epoch(folder.study(), pricing.epoch_samples)
+    study = with_epoch(folder.study(), pricing)
     return answer(study, folder, folder.outcomes(study), price=price)
 
 
@@ -92,13 +92,19 @@ def _folder(options: StudyOptions, planned: Callable[[Study], None]) -> StudyFol
     """The folder of the study to go on with, or of a new one, whose variants have been checked."""
     if options.resume is not None:
         return StudyFolder.open(Path(options.resume))
+    check_goal(options.kind, options.pricing)
     study = plan_study(
         options.kind,
         variants_of(options.kind, options.subject),
         options.workload,
         seed=options.chosen_seed,
         repeats=options.repeats,
-        settings=Settings(price=options.pricing.price_of_node(), epoch_samples=options.pricing.epoch_samples),
+        settings=Settings(
+            price=options.pricing.price_of_node(),
+            epoch_samples=options.pricing.epoch_samples,
+            deadline_seconds=options.pricing.deadline_seconds,
+            budget=options.pricing.budget,
+        ),
     )
     planned(study)
     return begin_study(study, options.output_dir or "studies")
@@ -181,9 +187,27 @@ def take_up(folder: StudyFolder, kind: Kind, repeats: int | None) -> Study:
     return study
 
 
-def with_epoch(study: Study, samples: int | None) -> Study:
-    """The study with another size of an epoch, where one is given."""
-    return study if samples is None else replace(study, settings=replace(study.settings, epoch_samples=samples))
+def with_epoch(study: Study, pricing: Pricing) -> Study:
+    """The study with another size of an epoch, and its deadline and budget, where they are given.
+
+    Raises UsageError for a goal of a study that does not compare numbers of nodes.
+    """
+    if pricing.epoch_samples is None:
+        return study
+    check_goal(study.kind, pricing)
+    settings = Settings(
+        price=study.settings.price,
+        epoch_samples=pricing.epoch_samples,
+        deadline_seconds=pricing.deadline_seconds,
+        budget=pricing.budget,
+    )
+    return replace(study, settings=settings)
+
+
+def check_goal(kind: str, pricing: Pricing) -> None:
+    """Raises UsageError for a goal of a study that does not compare numbers of nodes."""
+    if kind != "scaling" and (pricing.deadline_seconds is not None or pricing.budget is not None):
+        raise UsageError("--deadline and --budget are of 'study scaling', which compares numbers of nodes")
 
 
 def do_trials(

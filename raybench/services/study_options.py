@@ -19,15 +19,25 @@ _LONGEST_SECONDS = 100 * 86400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """What a node costs for an hour, given or of a listed ``node_type``, and how long an epoch is. None: not given."""
+    """What a node costs for an hour, given or of a listed ``node_type``, and how long an epoch is.
+
+    ``deadline_seconds`` and ``budget``, in the price's currency, are of an epoch. None: not given.
+    """
 
     price: float | None = None
     currency: str = "USD"
     node_type: str | None = None
     prices: str | None = None
     epoch_samples: int | None = None
+    deadline_seconds: float | None = None
+    budget: float | None = None
 
     def __post_init__(self) -> None:
+        goal = "--deadline" if self.deadline_seconds is not None else "--budget" if self.budget is not None else None
+        if goal and self.epoch_samples is None:
+            raise UsageError(f"{goal} needs --epoch-samples: how many samples the whole training has")
+        if self.budget is not None and self.price is None and self.node_type is None:
+            raise UsageError("--budget needs --price, of a node for an hour, or --node-type")
         if self.epoch_samples is not None and self.epoch_samples < 1:
             raise UsageError(f"--epoch-samples is {self.epoch_samples}; it must be at least 1")
         if self.prices is not None and self.node_type is None:

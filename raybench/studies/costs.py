@@ -11,10 +11,27 @@ from raybench.performance_model.cost import Cost
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costing:
-    """How to price a study's rows. Without a price there are no costs."""
+    """How to price a study's rows. Without a price there are no costs, and no budget."""
 
     price: Price | None = None
     epoch_samples: int = COSTED_SAMPLES
+    deadline_seconds: float | None = None
+    budget: float | None = None
+
+    @property
+    def has_goal(self) -> bool:
+        """Whether an epoch has to be over in a time, or for an amount."""
+        return self.deadline_seconds is not None or self.budget is not None
+
+    def cost_of(self, nodes: int, seconds: float) -> float | None:
+        """What so many nodes cost for a time; None without a price."""
+        return None if self.price is None else self.price.per_node_hour * nodes * seconds / 3600
+
+    def reaches(self, nodes: int, seconds: float) -> bool:
+        """Whether an epoch that takes so long on so many nodes is within the deadline and the budget."""
+        cost = self.cost_of(nodes, seconds)
+        in_time = self.deadline_seconds is None or seconds <= self.deadline_seconds
+        return in_time and (self.budget is None or (cost is not None and cost <= self.budget))
 
     def of(self, nodes: int, samples_per_s: float | None, tokens_per_s: float | None) -> RowCost | None:
         """The cost of a rate on so many nodes, as a study's result has it; None without a price or a rate."""

@@ -33,7 +33,14 @@ def result_of(
     study_id: str, study: Study, trials: Sequence[TrialResult], *, price: Price | None = None, stopped: bool = False
 ) -> StudyResult:
     """Analyse the trials."""
-    answer = _ANSWERS[study.kind](study, trials, Costing(price=price, epoch_samples=study.settings.costed_samples))
+    settings = study.settings
+    costing = Costing(
+        price=price,
+        epoch_samples=settings.costed_samples,
+        deadline_seconds=settings.deadline_seconds,
+        budget=settings.budget,
+    )
+    answer = _ANSWERS[study.kind](study, trials, costing)
     problems = (*_wrong(trials), *answer.problems)
     status = _status(trials)
     conclusion = _conclusion(study, trials, answer, problems, stopped=stopped)

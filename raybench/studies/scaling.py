@@ -32,6 +32,7 @@ from raybench.performance_model.projection import (
 )
 from raybench.stats import median
 from raybench.studies.costs import Costing
+from raybench.studies.goals import goal_advice
 from raybench.studies.scaling_causes import likely_causes
 from raybench.studies.training_rows import throughput_ratio, training_rows, usable
 
@@ -78,11 +79,16 @@ def answer_scaling(study: Study, outcomes: Sequence[TrialResult], costing: Costi
     costing = costing or Costing()
     rows = {row.variant: row for row in training_rows(study, outcomes, costing)}
     asked = [mode for mode in MODES if any(mode in variant.facts.modes for variant in study.variants)]
-    modes = [_mode(mode, study, rows, outcomes) for mode in asked]
+    modes = [_with_goal(_mode(mode, study, rows, outcomes), costing) for mode in asked]
     remarks = [f"{row.variant}: {row.failed}" for row in rows.values() if row.failed]
     remarks += [remark for mode in modes for remark in _mode_remarks(mode)]
     bands = tuple(Band(at_least=share, name=name) for share, name in BANDS)
     return ScalingAnswer(bands=bands, modes=tuple(modes), price=costing.price, remarks=tuple(remarks))
+
+
+def _with_goal(answer: ModeAnswer, costing: Costing) -> ModeAnswer:
+    told = tuple(goal_advice(answer.rows, answer.projections, costing, answer.base_nodes))
+    return msgspec.structs.replace(answer, advice=(*answer.advice, *told)) if told else answer
 
 
 def _mode(mode: Scaling, study: Study, rows: dict[str, TrainingRow], outcomes: Sequence[TrialResult]) -> ModeAnswer:

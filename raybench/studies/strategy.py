@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from raybench.documents.price import Price
 from raybench.documents.run.training import TIGHT_MEMORY
 from raybench.documents.study.plan import Study, Variant
 from raybench.documents.study.ratio import Ratio
@@ -9,7 +10,7 @@ from raybench.documents.study.row import TrainingRow
 from raybench.documents.study.strategy import StrategyAnswer
 from raybench.documents.study.trial import TrialResult
 from raybench.errors import unknown_name
-from raybench.studies.costs import Costing
+from raybench.studies.costs import Costing, saving
 from raybench.studies.training_rows import fastest, peak_text, throughput_ratio, training_rows
 
 ALIKE = 0.03  # throughputs within it of each other are no reason to choose: memory decides
@@ -51,11 +52,21 @@ def answer_strategy(study: Study, outcomes: Sequence[TrialResult], costing: Cost
         if row.variant != best.variant and (ratio := throughput_ratio(row.variant, best.variant, outcomes))
     }
     chosen = _least_memory(best, [row for row in rows if row.variant in ratios and _alike(ratios[row.variant])])
-    why = _why(chosen, best, rows, ratios)
+    why = "; ".join([_why(chosen, best, rows, ratios), *_savings(chosen, rows, ratios, price)])
     certain = all(_is_clear(ratio) for ratio in ratios.values())
     return StrategyAnswer(
         rows=rows, ratios=ratios, recommended=chosen.variant, why=why, certain=certain, remarks=remarks, price=price
     )
+
+
+def _savings(
+    chosen: TrainingRow, rows: Sequence[TrainingRow], ratios: dict[str, Ratio], price: Price | None
+) -> Iterator[str]:
+    """Beside those that are slower for certain: where the throughputs may be the same, the costs may."""
+    for row in rows:
+        ratio = ratios.get(row.variant)
+        if ratio is not None and row is not chosen and ratio.side_of(1.0) == "below" and chosen.variant not in ratios:
+            yield from saving(chosen, row, price)
 
 
 def _is_clear(ratio: Ratio) -> bool:

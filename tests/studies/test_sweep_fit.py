@@ -1,11 +1,15 @@
 """How time grows with the batch and the model, what to use, and what it costs."""
 
+import math
 from typing import Any
 
 import pytest
 
 from raybench.documents.price import Price
-from raybench.documents.study.plan import Study, Trial, Variant
+from raybench.documents.study.plan import Settings, Study, Trial, Variant
+from raybench.errors import UsageError
+from raybench.services.study import check_goal
+from raybench.services.study_options import Pricing
 from raybench.studies.costs import Costing
 from raybench.studies.result import result_of
 from raybench.studies.scaling import scaling_variants
@@ -145,10 +149,68 @@ def test_the_seeds_nodes_are_recommended_and_priced() -> None:
     assert fastest == "fastest: 4 nodes, 3.77x as fast for 6% more a sample"
 
 
+def goal(**given: Any) -> str:
+    """What is said of a goal over 1, 2 and 4 nodes that scale all but ideally, at 36 USD a node hour."""
+    plan = Study(
+        kind="scaling",
+        workload=("train",),
+        variants=scaling_variants((1, 2, 4), ("weak",), 8),
+        repeats=3,
+        seed=1,
+        settings=Settings(epoch_samples=36_000, **given),
+    )
+
+    def trained(trial: Trial) -> dict[str, Any]:
+        nodes = plan.variant(trial.variant).facts.nodes
+        seconds = 0.8 * (1 + 0.02 * math.log2(nodes) + trial.block * 1e-4)
+        return run_result([training_point(seconds, ranks=nodes)], nodes=[f"n{number}" for number in range(nodes)])
+
+    price = Price(per_node_hour=36.0, source="given")
+    return str(result_of("s", plan, outcomes_of(plan, trained), price=price).answer.modes[0].advice[-1])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"deadline_seconds": 4000}, "36000 samples within 66 min 40 s: 1 node, measured: 60 min 0 s, 36 USD"),
+        ({"deadline_seconds": 2000}, "36000 samples within 33 min 20 s: 2 nodes, measured: 30 min 36 s, 36.72 USD"),
+        ({"deadline_seconds": 2000, "budget": 36.5}, "no number of nodes measured (up to 4) reaches it, nor does"),
+        ({"budget": 36.5}, "36000 samples for at most 36.5 USD: 1 node, measured: 60 min 0 s, 36 USD"),
+        ({"deadline_seconds": 600}, "(up to 4) reaches it. EXTRAPOLATED, not measured: 8 nodes would by the fit: "),
+        ({"deadline_seconds": 0.5}, "no number of nodes measured (up to 4) reaches it, nor does"),
+    ],
+)
+def test_the_nodes_for_a_goal_are_measured_ones_or_called_extrapolated(given: dict[str, Any], said: str) -> None:
+    assert said in goal(**given)
+
+
+def test_a_goal_needs_what_it_is_of() -> None:
+    with pytest.raises(UsageError, match="--deadline needs --epoch-samples"):
+        Pricing(deadline_seconds=3600.0)
+    with pytest.raises(UsageError, match="--budget needs --price"):
+        Pricing(budget=5.0, epoch_samples=10)
+    with pytest.raises(UsageError, match="are of 'study scaling'"):
+        check_goal("strategy", Pricing(deadline_seconds=3600.0, epoch_samples=10))
+
+
 def test_nodes_that_scale_badly_are_not_recommended() -> None:
     assert scaled({1: 1.0, 2: 1.1}, price=None) == ["use 1 node: no more of them reach 75% of the ideal throughput"]
     (likely,) = scaled({1: 1.0, 2: 1.52}, price=None, noise=0.2)
     assert not likely.startswith("use") or "2 nodes" in likely
+
+
+@pytest.mark.parametrize(("slower", "said"), [(0.2, True), (0.1, False)])
+def test_what_the_recommended_strategy_saves_is_said_where_it_is_faster_for_certain(slower: float, said: bool) -> None:
+    plan = study("strategy", strategy_variant("ddp"), strategy_variant("fsdp"))
+    figures = {"ddp": 0.1, "fsdp": slower}
+
+    def trained(trial: Trial) -> dict[str, Any]:
+        return run_result([training_point(figures[trial.variant] * (1 + 0.001 * trial.block))])
+
+    price = Price(per_node_hour=36.0, source="given")
+    why = str(result_of("s", plan, outcomes_of(plan, trained), price=price).answer.why)
+    assert ("of fsdp (50% less)" in why) is said
+    assert ("1K samples cost" in why) is said
 
 
 def test_a_strategy_that_fills_the_device_is_called_tight() -> None:

@@ -33,7 +33,8 @@ def _count(_: click.Context, parameter: click.Parameter, text: str | None) -> in
     return round(float(found[1]) * _COUNT[found[2].upper()])
 
 
-def _duration(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+def duration_of(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    """Seconds of a --deadline. Raises UsageError."""
     if text is None:
         return None
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)(m|min|h|d|w)", text.strip().lower())
@@ -63,7 +64,7 @@ _OPTIONS: list[Any] = [
     click.option("--samples", callback=_count, metavar="N", help="Of an epoch, each of --sequence-length tokens."),
     click.option("--epochs", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True,
                  help="Over --samples."),
-    click.option("--deadline", "deadline_seconds", callback=_duration, metavar="TIME", help="48h, 30d; ends with 1 "
+    click.option("--deadline", "deadline_seconds", callback=duration_of, metavar="TIME", help="48h, 30d; ends with 1 "
                  "where it is missed."),
     click.option("--budget", type=click.FloatRange(0, min_open=True), help="In the price's currency; ends with 1 where "
                  "it is missed."),

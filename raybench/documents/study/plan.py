@@ -10,6 +10,7 @@ from msgspec import Meta, field
 from raybench.documents.part import FieldwiseDocument, FieldwisePart, Part
 from raybench.documents.plain import Json
 from raybench.documents.price import Price
+from raybench.documents.quantity import PositiveSeconds
 from raybench.documents.study.cost import COSTED_SAMPLES
 from raybench.errors import UsageError, unknown_name
 
@@ -81,10 +82,12 @@ class Trial(FieldwisePart, frozen=True, kw_only=True):
 
 
 class Settings(FieldwisePart, frozen=True, kw_only=True):
-    """What figures are shown with: the price of a node, and how many samples an epoch has."""
+    """What figures are shown with: the price of a node, how many samples an epoch has, and its deadline and budget."""
 
     price: Price | None = None
     epoch_samples: Annotated[int, Meta(ge=1)] | None = None
+    deadline_seconds: PositiveSeconds | None = None
+    budget: Annotated[float, Meta(gt=0, lt=1e15)] | None = None  # in the price's currency
 
     @property
     def costed_samples(self) -> int:

@@ -25,14 +25,14 @@ def goal_advice(
         return
     base = dict(measured).get(base_nodes)
     for one in sorted(projections, key=lambda point: point.nodes):
-        seconds = base / one.speedup if base and one.speedup else None
-        if not one.is_projection or seconds is None:
+        taken = base / one.speedup if base and one.speedup else None
+        if not one.is_projection or taken is None:
             continue
-        slow = seconds * one.high_seconds / one.step_seconds
+        slow = taken * one.high_seconds / one.step_seconds
         if costing.reaches(one.nodes, slow):
             yield (
                 f"{goal}: no number of nodes measured (up to {most}) reaches it. EXTRAPOLATED, not measured: "
-                f"{_counted(one.nodes)} would by the fit: {_needs(one.nodes, seconds, costing)}, up to "
+                f"{_counted(one.nodes)} would by the fit: {_needs(one.nodes, taken, costing)}, up to "
                 f"{_lasting(slow)} by its interval; measure them before you rely on it"
             )
             return

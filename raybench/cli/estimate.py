@@ -72,12 +72,12 @@ _OPTIONS: list[Any] = [
                  help="FSDP with --gradient-accumulation-steps: reduce gradients in "
                  "each micro-batch, as most people do, or add them up whole and reduce them in the last, as raybench "
                  "train does unless it is told --reduce-each: less is sent, more is held.  [default: each]"),
-    click.option("--dtype", type=click.Choice(list(BYTES)), default="bf16", show_default=True,
-                 help="Type of the computation."),
+    click.option("--dtype", type=click.Choice(["auto", *BYTES]), default="auto", help="Type of the computation.  "
+                 "[default: bf16; fp16 on a GPU without it]"),
     click.option("--parameter-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True,
                  help="Type in which parameters are stored and updated."),
     click.option("--reduce-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True,
-                 help="Type in which FSDP reduces gradients."),
+                 help="Type in which FSDP, and Megatron-LM of a model that is cut, reduce gradients."),
     click.option("--optimizer", default="adamw", show_default=True, metavar="sgd|momentum|adam|adamw|...",
                  help="For the memory of its state and the time of the update; adamw-8bit, paged-adamw, "
                  "paged-adamw-8bit too."),

@@ -27,7 +27,7 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     """
     if isinstance(model, CountedModel):
         return model.block_kept_bytes / model.sample_length
-    inner, width = model.heads * model.head_size, setup.compute_bytes
+    inner, width = model.heads * model.head_size, setup.input_bytes
     if setup.compiled and not model.experts:
         return _compiled_bytes_per_token(model, setup)
     kept = inputs_kept(model, setup)
@@ -35,20 +35,32 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     readers = len(kept & _OF_NORMS) if casts_anew else bool(kept & _OF_ATTENTION) + bool(kept & _OF_MLP)
     if model.parallel and not casts_anew:
         readers = bool(kept & _OF_NORMS)
-    by_token = model.positions or (setup.on_gpu and width == _FP32_BYTES)
-    if model.key_value_rank:
-        attention = _latent_bytes_per_token(model, setup)
-    else:
-        attention = float((4 if by_token or "o_proj" not in kept else 5) * inner * width)
-    attention += _score_bytes_per_token(model, setup)
-    if setup.joined_projections and model.key_value_heads == model.heads and not by_token:
-        attention += 2 * inner * width  # v is a view of what rotated q and k were made of
+    attention = _attention_bytes_per_token(model, setup) + _score_bytes_per_token(model, setup)
     norms = model.norms_per_layer * norm_bytes_per_token(model, setup)
     if model.head_norms:
         norms += (inner + model.key_value_heads * model.head_size) * _norm_width(model, setup)
     read = readers * width * model.hidden / setup.sequence_shards
     dropped = _dropout_bytes_per_token(model, setup) + (2 * model.hidden if model.drops else 0)  # a mask of each
     return norms + read + dropped + attention + feedforward_bytes_per_token(model, setup)
+
+
+def _attention_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """q, keys, values and what attention gives; lean kernels take keys and values of groups of heads as they are.
+
+    FlashAttention's own interface lays its output out by tokens, which the next layer reads as it is; one that keeps
+    its input in 8 bits (Transformer Engine) makes a copy.
+    """
+    if model.key_value_rank:
+        return _latent_bytes_per_token(model, setup)
+    inner, width = model.heads * model.head_size, setup.compute_bytes
+    if setup.keeps_least and setup.flash_attention:
+        copied = inner * setup.input_bytes if setup.input_bytes < width else 0
+        return float(2 * (inner + model.key_value_heads * model.head_size) * width + copied)
+    by_token = model.positions or (setup.on_gpu and width == _FP32_BYTES)
+    attention = float((4 if by_token or "o_proj" not in inputs_kept(model, setup) else 5) * inner * width)
+    if setup.joined_projections and model.key_value_heads == model.heads and not by_token:
+        attention += 2 * inner * width  # v is a view of what rotated q and k were made of
+    return attention
 
 
 def _latent_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
@@ -133,17 +145,23 @@ def _computing(model: Transformer, linear: str) -> int:
 
 def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """What autograd keeps of the MLP after its first layers' input."""
-    elements = (4 if model.gated else 2) * model.feedforward
+    elements = _inner_widths(model, setup) * model.feedforward
     if "down_proj" not in inputs_kept(model, setup):
-        elements -= model.feedforward
+        elements -= model.feedforward * setup.input_bytes / setup.compute_bytes
     if model.experts:  # each chosen expert keeps its own, its copy of the token, and what it gives before it is weighed
-        elements = model.experts_per_token * (elements + 2 * model.hidden) + _shared_elements(model)
+        elements = model.experts_per_token * (elements + 2 * model.hidden) + _shared_elements(model, setup)
     return elements * setup.compute_bytes + _formula_bytes_per_token(model, setup)
 
 
-def _shared_elements(model: Transformer) -> int:
+def _inner_widths(model: Transformer, setup: TrainingSetup) -> float:
+    """Elements of the compute type for each of the inner width: gate, its SiLU, up and the product; GELU's two."""
+    before = (2 if setup.keeps_least else 3) if model.gated else 1
+    return before + setup.input_bytes / setup.compute_bytes
+
+
+def _shared_elements(model: Transformer, setup: TrainingSetup) -> float:
     """Of the expert that all tokens pass: as of the others; what it gives is kept where it is weighed."""
-    inner = (4 if model.gated else 2) * model.shared_feedforward
+    inner = _inner_widths(model, setup) * model.shared_feedforward
     return inner + (model.hidden if model.shared_gate else 0)
 
 

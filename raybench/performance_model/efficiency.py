@@ -93,6 +93,11 @@ CALIBRATION = Calibration(
 # where no such GPU is among the rows.
 SPREAD, SPREAD_OF_OTHERS = 1.22, 1.45
 ADAPTER_SPREAD = 1.26
+# Of models with experts: how much longer a step takes than a dense one of as much work, and the factor between that
+# and a bound. Of five published trainings (tests/performance_model/published/experts.csv) that take 0.9 to 2.8 times
+# the time of dense ones: routing, products of few tokens each and uneven experts cost more or less by the software.
+# Four are within; the fifth, which drops no token and computes in fp8, is slower still.
+EXPERTS_SLOWER, EXPERTS_SPREAD = 1.4, 1.75
 _STAND_IN = "a100"  # for a GPU that is not known, of which nothing depends on but the range that is shown
 _KNOWN = frozenset({"A100", "A800", "H100", "H800", "H200"})
 
@@ -140,6 +145,9 @@ def expected_efficiency(
     spread = calibration.spread(work) if known else calibration.widened(work, SPREAD_OF_OTHERS)
     share = work.at_peak / calibration.seconds(work)
     source = f"fitted to published trainings on {family}" if known else "of other GPUs; none of this family is known"
+    if model.experts:
+        share, spread = share / EXPERTS_SLOWER, max(spread, calibration.widened(work, EXPERTS_SPREAD))
+        source = "of five published trainings of models with experts, which differ by three times"
     return Efficiency(
         low=min(1.0, share / spread),
         high=min(1.0, share * spread),

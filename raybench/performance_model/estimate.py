@@ -189,7 +189,7 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
         accumulation=request.accumulation,
         reduce_bytes=request.reduce_bytes,
     )
-    peak = request.gpu.peak_tflops("bf16" if request.dtype == "fp8" else request.dtype) if request.gpu else None
+    peak = _peak_tflops(request)
     fastest, slowest = _steps(request, traffic, peak)
     limit = request.memory_bytes
     times = request.accumulation
@@ -213,11 +213,20 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
     )
 
 
+def _peak_tflops(request: EstimateRequest) -> float | None:
+    """Of the type; of fp8 that of bf16, which ``FP8_GAINS`` are of. None: no GPU, or no units for the type."""
+    if request.gpu is None or request.gpu.peak_tflops(request.dtype) is None:
+        return None
+    return request.gpu.peak_tflops("bf16" if request.dtype == "fp8" else request.dtype)
+
+
 def least_setup(request: EstimateRequest) -> TrainingSetup:
-    """The setup with what takes least memory, wherever the request leaves it open."""
+    """The setup with what takes least memory, wherever the request leaves it open: fused kernels differ as well."""
     lean = request.setup
     if not request.kernels_known:
         lean = replace(lean, kernels="fused", upcast=False)
+    if lean.kernels == "fused":
+        lean = replace(lean, keeps_least=True, has_8bit_inputs=request.dtype == "fp8")
     return lean if request.loss_known else replace(lean, loss="chunked")
 
 
@@ -379,7 +388,9 @@ def _unknown(request: EstimateRequest, peak: float | None) -> list[str]:
     if request.gpu is None:
         reasons.append("step time, throughput and MFU: the GPU is not known; give --gpu or --node-type")
     elif peak is None:
-        reasons.append(f"step time, throughput and MFU: {request.gpu.name} has no peak for {request.dtype}")
+        instead = next((name for name in ("bf16", "fp16") if request.gpu.peak_tflops(name)), None)
+        why = f"step time, throughput and MFU: {request.gpu.name} has no peak for {request.dtype}"
+        reasons.append(why + (f"; give --dtype {instead}" if instead else ""))
     if request.memory_bytes is None:
         reasons.append("whether it fits: the memory of the GPU is not known; give --gpu or --memory")
     if request.price is None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from raybench.errors import unknown_name
+from raybench.errors import UsageError, unknown_name
 from raybench.performance_model.transformer import Transformer
 
 
@@ -84,5 +84,6 @@ def preset_named(name: str) -> Transformer:
     key = name.strip().lower()
     found = PRESETS.get(ALIASES.get(key, key))
     if found is None:
-        raise unknown_name("model", name, (*PRESETS, *ALIASES))
+        unknown = unknown_name("model", name, (*PRESETS, *ALIASES))
+        raise UsageError(f"{unknown}; or give the config.json of a Hugging Face model, or its folder (./{key})")
     return found

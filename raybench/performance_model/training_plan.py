@@ -108,13 +108,14 @@ def _preference(way: Way) -> float:
     return way.tokens_per_second * (1 + way.estimate.efficiency.unsure) / other
 
 
-def _rank(way: Way, best: float) -> tuple[int, float, float]:
+def _rank(way: Way, best: float) -> tuple[int, float, float, bool]:
     if way.fits is False:
-        return 2, float(way.estimate.peak), 0.0
+        return 2, float(way.estimate.peak), 0.0, False
     speed = _preference(way)
     as_fast = best > 0 and speed > 0
     behind = float(round(math.log(best / speed) / math.log(_AS_FAST))) if as_fast else 0.0
-    return (0 if way.fits else 1), behind, float(_cuts(way.estimate.request.layout)[0])
+    needs_deepspeed = way.estimate.request.setup.is_zero and not as_fast  # no speed says that it is worth it
+    return (0 if way.fits else 1), behind, float(_cuts(way.estimate.request.layout)[0]), needs_deepspeed
 
 
 def _cuts(layout: Layout) -> tuple[int, int]:

@@ -60,7 +60,9 @@ class TrainingSetup:
     ``optimizer_weights``: shards in the compute type, of which the optimizer keeps fp32 copies of its own and makes
     fp32 copies of their gradients to update them (InternEvo over FSDP; always so with zero3, which is DeepSpeed's).
     ``adapter_dropout``: LoRA's, before each adapter. ``joined_projections``: one matrix product gives q, k and v, which
-    then share one tensor (LitGPT, GPT-NeoX).
+    then share one tensor (LitGPT, GPT-NeoX). ``keeps_least``: the leanest of fused kernels: attention over keys and
+    values that groups of heads share without copies of them (FlashAttention-2), SwiGLU whose SiLU is computed again
+    (Liger, Megatron-LM). ``has_8bit_inputs``: with fp8, linear layers keep their inputs in it (Transformer Engine).
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
     well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
@@ -102,6 +104,8 @@ class TrainingSetup:
     optimizer_weights: bool = False
     adapter_dropout: bool = False
     joined_projections: bool = False
+    keeps_least: bool = False
+    has_8bit_inputs: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -188,6 +192,11 @@ class TrainingSetup:
         """An element of what a normalisation reads and gives: autocast computes it in fp32, a fused kernel does not."""
         wide = self.upcast or (self.has_autocast and self.kernels == "plain")
         return self.parameter_bytes if wide else self.compute_bytes
+
+    @property
+    def input_bytes(self) -> int:
+        """An element of a linear layer's input, as it is kept for the gradient of its weights."""
+        return 1 if self.has_8bit_inputs else self.compute_bytes
 
     @property
     def residual_bytes(self) -> int:

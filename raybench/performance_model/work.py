@@ -25,6 +25,9 @@ _STREAM_PASSES, _INNER_PASSES = 20, 6
 # The same of what PyTorch without a compiler takes for one RMSNorm (cast, square, mean, scale, cast back and weight, in
 # fp32: 36 bytes an element of 16 bits forward, twice that backward), and for the rotation of q and of k (20 each way).
 _SEPARATE_NORM_PASSES, _SEPARATE_ROTATION_PASSES = 54, 20
+# Bytes read and written for each score of attention that is stored, forward and backward: products, scale, mask and
+# softmax (in fp32 under autocast) as a kernel each, or as one (Megatron-LM's) between the products.
+_BYTES_PER_SCORE = {"plain": (24, 36), "fused": (10, 16)}
 _BYTES_PER_LOGIT = 24  # read and written by cross entropy in fp32, forward and backward
 
 
@@ -85,7 +88,7 @@ def work_of(gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: flo
         at_peak=tokens * (products + attention) / (peak * 1e12),
         products=tokens * products / (clock * peak * 1e12),
         attention=tokens * computed * attention / (gap * clock * peak * 1e12),
-        elements=tokens * model.layers * width * (1 + again / 3) / bandwidth,
+        elements=tokens * model.layers * (width * (1 + again / 3) + _score_bytes(model, setup)) / bandwidth,
         separate=separate * (0.5 if has_separate is None else float(has_separate)),
         logits=tokens * model.vocabulary * _BYTES_PER_LOGIT / bandwidth,
         adapters=tokens * _adapter_bytes(model, setup) / bandwidth,
@@ -106,6 +109,15 @@ def clock_share(gpu: Gpu, power_watts: float | None) -> float:
     if power_watts is None or full is None or power_watts >= full:
         return 1.0
     return math.sqrt(max(power_watts - _IDLE_WATTS, 1.0) / (full - _IDLE_WATTS))
+
+
+def _score_bytes(model: Transformer, setup: TrainingSetup) -> float:
+    """Read and written for each token and block where the scores of attention are stored; FlashAttention has none."""
+    if setup.flash_attention:
+        return 0.0
+    forward, backward = _BYTES_PER_SCORE[setup.kernels]
+    again = setup.recomputed if setup.checkpointing or setup.selective else 0.0
+    return model.heads * setup.sequence_length * (forward * (1 + again) + backward)
 
 
 def _separate_bytes(model: Transformer, setup: TrainingSetup) -> float:

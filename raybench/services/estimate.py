@@ -31,8 +31,9 @@ _MOST_WATTS = 10_000
 class EstimateOptions:
     """A training run and the machine that it is to run on, as ``raybench estimate --help`` says of each.
 
-    None: the model's, the machine's, or not known. ``result_file``: earlier runs, one or several. An
-    all_reduce gives bandwidth and latency; a train or memory of this very setting stands in place of the estimate.
+    None: the model's, the machine's, or not known; ``dtype`` auto: what the GPU has. ``result_file``: earlier runs, one
+    or several. An all_reduce gives bandwidth and latency; a train or memory of this very setting stands in place of the
+    estimate.
     """
 
     model: str = "llama-8b"
@@ -125,6 +126,7 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
     from raybench.performance_model.layout import Layout
 
     machine = machine_of(options)
+    options = replace(options, dtype=_dtype(options.dtype, machine.gpu))
     given_ranks = _at_least_one(options.gpus_per_node, "--gpus-per-node")
     ranks_per_node = given_ranks or (machine.node.gpus if machine.node else 8)
     _at_least_one(options.accumulation, "--gradient-accumulation-steps")
@@ -158,6 +160,14 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         loss_known=options.loss is not None,
         power_watts=_power(options.power_limit, machine.gpu),
     )
+
+
+def _dtype(name: str, gpu: "Gpu | None") -> str:
+    """The type; of ``auto`` bf16, or fp16 on a GPU that has units for it and none for bf16 (V100, T4)."""
+    if name != "auto":
+        return name
+    lacks_it = gpu is not None and gpu.peak_tflops("bf16") is None
+    return "fp16" if gpu is not None and lacks_it and gpu.peak_tflops("fp16") else "bf16"
 
 
 def _power(watts: float | None, gpu: "Gpu | None") -> float | None:
@@ -251,9 +261,12 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
 
 
 def _gradient_bytes(options: EstimateOptions) -> int:
-    """Of ZeRO-1 and 2: DeepSpeed's are in the compute type; Megatron-LM, which cuts the model, adds them up in fp32."""
+    """Of ZeRO-1 and 2: DeepSpeed's are in the compute type; Megatron-LM, which cuts the model, adds them up in fp32.
+
+    Unless it is told another type (``--grad-reduce-in-bf16``).
+    """
     cut = options.tensor_parallel * options.pipeline_parallel * options.context_parallel * options.expert_parallel > 1
-    return 4 if cut else BYTES[options.dtype]
+    return BYTES[options.reduce_dtype] if cut else BYTES[options.dtype]
 
 
 def _memory(options: EstimateOptions, gpu: "Gpu | None") -> int | None:

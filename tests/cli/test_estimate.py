@@ -117,7 +117,37 @@ def test_without_a_network_times_are_unknown_and_the_rest_is_not(options: tuple[
 def test_a_type_without_units_has_no_mfu() -> None:
     estimate = answer("--model", "gpt2", "--gpu", "V100", "--dtype", "bf16")
     assert estimate["mfu"] is None
-    assert "V100 SXM2 32GB has no peak for bf16" in estimate["unknown"][0]
+    assert "V100 SXM2 32GB has no peak for bf16; give --dtype fp16" in estimate["unknown"][0]
+    suited = answer("--model", "gpt2", "--gpu", "V100")  # by itself the type that the GPU has
+    assert suited["mfu"] is not None
+    assert suited["step_seconds"] == answer("--model", "gpt2", "--gpu", "V100", "--dtype", "fp16")["step_seconds"]
+
+
+def test_fp8_makes_nothing_faster_on_a_gpu_without_it() -> None:
+    estimate = answer("--model", "gpt2", "--gpu", "A100", "--dtype", "fp8")
+    assert (estimate["step_seconds"], estimate["mfu"]) == (None, None)
+    assert "has no peak for fp8; give --dtype bf16" in estimate["unknown"][0]
+
+
+def test_scores_that_are_stored_take_time() -> None:
+    """nanoGPT's README: 250 ms for 12 x 1024 tokens on an A100 without compiler, of a time before FlashAttention."""
+    asked = ("--model", "gpt2", "--gpu", "A100-SXM4-40GB", "--world-size", "1", "--batch-size", "12", "--no-compile")
+    low, high = answer(*asked, "--no-flash-attention", code=0)["step_seconds"]
+    assert low < 0.250 < high
+    assert answer(*asked)["step_seconds"][1] < 0.6 * high
+
+
+def test_what_fused_kernels_keep_is_between_two_figures() -> None:
+    """NVIDIA runs it so on 64 H100, 1602 tokens/s each (Megatron-Bridge 25.11): what fits is not refused."""
+    machine = ("--world-size", "64", "--node-type", "ND96isr_H100_v5")
+    cut = "--strategy zero1 --tp 4 --pp 8 --vpp 5 --sequence-length 8192 --accumulation 64"
+    asked = ("--model", "llama-70b", *machine, *f"{cut} --dtype fp8 --kernels fused --loss fused".split())
+    memory = answer(*asked, code=3)["memory"]
+    assert (memory["fits"], memory["least_peak"] < memory["device_bytes"] < memory["peak"]) == (None, True)
+    sixteen = answer(*asked[:-5], "bf16", *asked[-4:], code=1)["memory"]  # no linear layer keeps 8 bits of its input
+    assert sixteen["least_peak"] > memory["least_peak"]
+    narrow = answer(*asked, "--reduce-dtype", "bf16", code=3)["memory"]
+    assert narrow["gradients"] * 2 == pytest.approx(memory["gradients"], abs=8)
 
 
 def test_a_measured_bandwidth_replaces_the_assumed_one() -> None:
@@ -185,7 +215,7 @@ def test_the_text_names_formulas_and_sources() -> None:
         "nothing was measured",
         "6 (N - lookups)",
         "list price of p5.48xlarge on 2026",
-        "it fits: 31.08 GiB to 40.66 GiB, a GPU has 79.11 GiB",
+        "it fits: 24.98 GiB to 40.66 GiB, a GPU has 79.11 GiB",
     ):
         assert words in result.stdout
 
@@ -281,7 +311,8 @@ def test_a_run_that_hangs_on_its_kernels_is_unknown_until_they_are_said() -> Non
     fused = CliRunner().invoke(command, [*between, "--json", "--kernels", "fused", "--loss", "chunked"])
     known = json.loads(fused.stdout)["memory"]
     assert (fused.exit_code, known["fits"]) == (0, True)
-    assert known["peak"] == known["least_peak"] == memory["least_peak"]
+    assert known["least_peak"] == memory["least_peak"] < known["peak"]  # fused kernels differ in what they keep
+    assert known["peak"] < memory["peak"]
     plain = CliRunner().invoke(command, [*between, "--kernels", "plain", "--loss", "plain"])
     assert plain.exit_code == 1
     assert "nearest that fits: --kernels fused --loss fused" in " ".join(plain.stdout.replace("#", " ").split())

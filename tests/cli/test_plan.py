@@ -55,6 +55,25 @@ def middle_of(way: dict[str, Any]) -> float:
     return float((low * high) ** 0.5)
 
 
+def test_where_no_speed_is_known_pytorch_s_own_ways_come_first() -> None:
+    plan = planned("llama-8b", "--nodes", "4", "--gpu", "H100")
+    assert plan["ways"][0]["tokens_per_second"] is None
+    assert plan["ways"][0]["strategy"].startswith("fsdp")
+    assert plan["ways"][0]["command"]
+
+
+def test_a_gpu_without_bf16_is_planned_in_fp16() -> None:
+    plan = planned("gpt2", "--gpu", "V100")
+    assert "--dtype fp16" in plan["ways"][0]["command"]
+    assert "--fp16 True" in " ".join(plan["launch"])
+    assert plan["ways"][0]["tokens_per_second"]
+
+
+def test_a_model_that_is_not_known_may_be_given_as_its_config() -> None:
+    with pytest.raises(UsageError, match=r"or give the config\.json of a Hugging Face model"):
+        CliRunner().invoke(command, ["qwen2.5-32b", *P5], catch_exceptions=False)
+
+
 def test_what_is_as_fast_is_done_the_simplest_way() -> None:
     plan = planned("gpt2", *P5, "--samples-per-step", "65536")
     best = plan["ways"][0]

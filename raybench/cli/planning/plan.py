@@ -11,6 +11,7 @@ from raybench.cli.cluster_options import with_options
 from raybench.cli.output import printing
 from raybench.cli.usage.command import TopicCommand
 from raybench.errors import UsageError
+from raybench.services.estimate import BYTES
 
 EXAMPLES = """\b
 Examples:
@@ -70,8 +71,8 @@ _OPTIONS: list[Any] = [
                  "it is missed."),
     click.option("--price", type=float, help="Of a node for an hour.  [default: the node type's list price]"),
     click.option("--currency", default="USD", show_default=True, help="Of --price."),
-    click.option("--dtype", type=click.Choice(["fp32", "tf32", "bf16", "fp16", "fp8"]), default="bf16",
-                 show_default=True, help="Type of the computation."),
+    click.option("--dtype", type=click.Choice(["auto", *BYTES]), default="auto", help="Type of the computation.  "
+                 "[default: bf16; fp16 on a GPU without it]"),
     click.option("--optimizer", default="adamw", show_default=True, metavar="sgd|momentum|adam|adamw|adamw-8bit",
                  help="For the memory of its state."),
     click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones.  "

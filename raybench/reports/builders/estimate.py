@@ -112,8 +112,8 @@ def _fit(estimate: EstimateReport) -> str:
         return f"it fits: {between}{has}{largest}"
     if memory.fits is None:
         return (
-            f"it may fit: {_gib(least)} with fused kernels and a chunked loss, {_gib(memory.peak)} with PyTorch's own"
-            f"{has}; say --kernels and --loss{_nearest(memory, '; fits in any case')}"
+            f"it may fit: {_gib(least)} with the leanest kernels and loss, {_gib(memory.peak)} with the heaviest that "
+            f"may be meant{has}; say --kernels and --loss, or measure it{_nearest(memory, '; fits in any case')}"
         )
     nothing = "; nothing that was tried makes it fit: take a smaller model, a shorter sequence or a larger GPU"
     return f"it does not fit: {between}{has}{_nearest(memory, '; nearest that fits') or nothing}"

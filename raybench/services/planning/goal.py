@@ -47,7 +47,7 @@ def judged(
     lead = f"misses {' and '.join(missed)}: " if missed else ""
     if open_ones and not missed:
         lead = (
-            "fits with fused kernels and loss only: "
+            "may fit, with the leanest kernels and loss: "
             if "fits" in open_ones
             else f"may miss {' and '.join(open_ones)}: "
         )

@@ -193,7 +193,7 @@ def _why_not(way: "Way", best: "Way") -> str:
     if way.fits is False and memory is not None:
         return "too large"
     if way.fits is None and memory is not None:
-        return "fused only"
+        return "lean only"
     if not way.tokens_per_second or not best.tokens_per_second:
         return ""
     ratio = best.tokens_per_second / way.tokens_per_second

@@ -66,7 +66,7 @@ class EstimateOptions:
     sequence_length: int | None = None
     accumulation: int = 1
     reduce_each: bool = True
-    dtype: str = "bf16"
+    dtype: str = "auto"
     parameter_dtype: str = "fp32"
     reduce_dtype: str = "fp32"
     optimizer: "Optimizer" = "adamw"

@@ -1,6 +1,6 @@
 """Step times of models with experts against published trainings on H100, which their bounds are from.
 
-``published/experts.csv``; what each source is stands in ``published/README.md``.
+``../published/experts.csv``; what each source is stands in the README beside it.
 """
 
 import csv

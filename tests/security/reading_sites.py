@@ -88,7 +88,7 @@ WITHOUT_TARGET: Mapping[str, str] = {
     "raybench/benchmarks/memory/trial.py:measure_apart": OURS,
     "raybench/benchmarks/rank/flight_record.py:_dump": OURS,
     "raybench/benchmarks/standalone.py:_events_of": OURS,
-    "raybench/benchmarks/training/exposure/overlap.py:profiled": OURS,
+    "raybench/benchmarks/training/exposure/overlap.py:traced": OURS,
     "raybench/execution/driver_channel.py:message_of": OURS,
     "raybench/execution/node_actors/node_actor.py:_listen": OURS,
     "raybench/execution/node_actors/node_actor.py:start": OURS,

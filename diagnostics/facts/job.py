@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from diagnostics.events import Event
@@ -338,14 +339,20 @@ class JobFacts:
 
     @cached_property
     def _hosts_of_tests(self) -> Sequence[str]:
-        """The host of each rank as a program of nccl-tests lists them; empty where it lists none, or is cut there."""
+        """The host of each rank as a program of nccl-tests lists them; empty where it lists none, or is cut there.
+
+        Of several programs, one after the other, all must list the same.
+        """
         rows = self.of("tests-rank")
-        ranks = [event.number("rank") for event in rows]
-        if not rows or len(rows) < self.count("tests-rank") or sorted(filter(None, ranks)) != [*range(1, len(rows))]:
+        if not rows or len(rows) < self.count("tests-rank"):
             return ()
+        starts = [place for place, event in enumerate(rows) if event.number("rank") == 0]
+        tables = [rows[start:end] for start, end in pairwise([*starts, len(rows)])]
+        listed = {tuple(sorted((event.number("rank") or 0, event.fields["where"]) for event in one)) for one in tables}
+        table = listed.pop() if len(listed) == 1 and sum(map(len, tables)) == len(rows) else ()
+        whole = [rank for rank, _ in table] == [*range(len(table))] and (len(tables) == 1 or len(table) > 1)
         last = rows[-1].origin
-        goes_on = self.last_lines.get(last.file, 0) > last.line
-        return [event.fields["where"] for event in rows] if goes_on and 0 in ranks else ()
+        return [where for _, where in table] if whole and self.last_lines.get(last.file, 0) > last.line else ()
 
     @cached_property
     def _nodes_of_tests(self) -> int | None:

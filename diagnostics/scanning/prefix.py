@@ -20,6 +20,9 @@ _USUAL = re.compile(  # as bytes: each thread of each process begins its lines o
     rb"(?:\s{0,12}(\d{1,7}): |\[\d{1,9},(\d{1,7})\]<std(?:out|err)>:)?"
     rb"([A-Za-z][\w.\-]*):(\d{1,18}):(\d{1,18}) \[(\d{1,18})\] "
 )
+_DEVICE_ALONE = r"(?<=\s)\[\s{0,3}\d{1,4}\]\s{1,3}(?:[\w/.\-]{1,80}:\d{1,6} )?\Z"  # pasted without its host
+_NIC = r"(?:mlx[45]_|bnxt_re|irdma|hfi1_|qedr|efa_|ionic_|rocep|rocePp?|ibp|hns_)[\w\-]*"
+_SOURCE_FILE = r"\.(?:cc|cpp|cu|cuh|h|hpp|c)\Z"
 _WITHOUT_DEVICE = _HOST + r":(?P<pid>\d+)(?::(?P<thread>\d+))?\s*$"
 
 # up to 2.2 a mark has no name in it: "host:pid:tid [0] INFO text", "host:pid:tid [0] misc/ibvwrap.cu:60 WARN text"
@@ -106,10 +109,15 @@ def split_messages(text: str) -> Iterator[Message]:
 
 def _start_of_prefix(text: str, start: int, stop: int) -> int:
     """Where the prefix of the message whose mark is at ``stop`` begins."""
-    found = None
-    for found in _compiled(_WITH_DEVICE).finditer(text, start, stop):  # noqa: B007 - the last one is wanted
-        pass
+    found = _compiled(_DEVICE_ALONE).search(text, start, stop)
+    for prefix in _compiled(_WITH_DEVICE).finditer(text, start, stop):  # the last one is wanted
+        found = found if _names_a_port(prefix) else prefix
     return found.start() if found else stop
+
+
+def _names_a_port(prefix: re.Match[str]) -> bool:
+    """Whether it is a NIC's port at the end of a message, as ``mlx5_1:1``, behind which no host is named."""
+    return prefix["thread"] is None and _compiled(_NIC).fullmatch(prefix["host"]) is not None
 
 
 def _message(head: str, level: str, text: str, *, torn: bool, glued: bool) -> Message:
@@ -155,7 +163,8 @@ def _last_prefix(head: str) -> re.Match[str] | None:
     found = None
     for found in _compiled(_WITH_DEVICE).finditer(head):  # noqa: B007 - the last one is nearest to the message
         pass
-    return found or _compiled(_WITHOUT_DEVICE).search(head.rstrip())
+    found = found or _compiled(_WITHOUT_DEVICE).search(head.rstrip())
+    return None if found and _compiled(_SOURCE_FILE).search(found["host"]) else found
 
 
 def _bounded(digits: str | None) -> int | None:

@@ -125,3 +125,25 @@ def test_a_row_with_wrong_values_is_a_failed_run_whatever_stands_before_it(head:
 @pytest.mark.parametrize("wrong", ["0", "N/A", "2e-07", "0e+00"])
 def test_a_row_with_right_values_or_unchecked_ones_is_no_failure(wrong: str) -> None:
     assert not _diagnose(WRONG.replace("6.71089e+07", wrong) + "\n").findings
+
+
+@pytest.mark.parametrize(
+    ("row", "size"),
+    [
+        (ROW.replace("      0    30.9", "      8    30.9"), 1048576),
+        (
+            "  4194304  65536  float              -1   955.92    4.11  4.11  9.28541e+06  994.82  4.13  4.13  0\n",
+            4194304,
+        ),
+    ],
+    ids=["sum", "hypercube_perf, which names no reduction"],
+)
+def test_wrong_values_are_told_as_such(row: str, size: int) -> None:
+    diagnosis = _diagnose(HEAD + row + "# Out of bounds values : 8 FAILED\n# Avg bus bandwidth    : 63.31\n")
+    assert (diagnosis.verdict, diagnosis.findings[0].rule) == ("critical", "run-failed")
+    assert f"results are wrong: nccl-tests counts wrong elements (#wrong) from {size} bytes on" in diagnosis.explanation
+
+
+def test_right_values_without_a_reduction_are_no_failure() -> None:
+    row = "  4194304  65536  float              -1   955.92    4.11    4.11  0   994.82    4.13    4.13  0\n"
+    assert _diagnose(HEAD + row + END).verdict == "ok"

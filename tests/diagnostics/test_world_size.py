@@ -28,6 +28,11 @@ TESTS = """\
     ("n1:7:7 [0] NCCL INFO comm 0x1 rank 3 nranks 8 cudaDev 0 busId 35000 - Destroy COMPLETE\n", 8, None),
     ("n1:7:7 [0] NCCL INFO comm 0x1 rank 3 - Destroy COMPLETE\n", None, None),
     (TESTS + "#\n", 2, 2),
+    (2 * (TESTS + "#\n"), 2, 2),  # two programs, one after the other
+    (TESTS + "#\n" + TESTS.replace("gpu-b", "gpu-c") + "#\n", None, None),
+    (TESTS + "#\n" + TESTS.splitlines()[0] + "\n", None, None),  # the second is cut
+    (TESTS.splitlines()[1] + "\n#\n", None, None),  # begins within it
+    (3 * (TESTS.splitlines()[0] + "\n"), None, None),  # each alone
     (TESTS.replace("# ", "") + "NCCL version 2.4.6+cuda10.0\n", 2, 2),  # as a page shows it that takes "#" for a title
     (TESTS.replace("gpu-b", "gpu-a") + "#\n", 2, 1),
     (TESTS.replace("gpu-b", "gpu-a") + CROSSING, 2, None),  # two nodes of one name

@@ -219,16 +219,23 @@ _CUT = (
 _TIMES = r"[\d.]+\s+[\d.]+\s+[\d.]+\s+"
 _COUNTED = r"(?:[1-9]\d*|[1-9](?:\.\d+)?e\+\d+)(?=\s|$)"
 _ROW = (
-    rf"{CARRIED}\s*\d+\s+\d+\s+\w+\s+\w+\s+-?\d+\s+{_TIMES}"
+    rf"{CARRIED}\s*(?P<wrong_at>\d+)\s+\d+\s+\w+\s+(?:\w+\s+)?-?\d+\s+{_TIMES}"
     rf"(?P<text>{_COUNTED}|(?:0|N/A)\s+{_TIMES}{_COUNTED})"
 )
-_WRONG = tuple(
-    (
-        f"  {reduction}  ",
+_WRONG = (
+    *(
+        (
+            f"  {reduction}  ",
+            _ROW,
+            f"  1048576  262144  float   {reduction}     -1    31.20   33.61   63.02      8    30.9   33.9  63.6     0",
+        )
+        for reduction in ("sum", "prod", "max", "min", "avg", "none")
+    ),
+    (  # hypercube_perf names none
+        "          -1  ",
         _ROW,
-        f"  1048576  262144  float   {reduction}      -1    31.20   33.61   63.02      8    30.9   33.9   63.6      0",
-    )
-    for reduction in ("sum", "prod", "max", "min", "avg", "none")
+        " 1048576   16384     float              -1   479.91    2.05    2.05  2.40115e+06   460.90    2.13    2.13  0",
+    ),
 )
 
 PATTERNS = (

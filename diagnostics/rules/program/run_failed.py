@@ -200,14 +200,22 @@ def _said(events: list[Event]) -> str:
             return "no way leads from one rank to another: neither P2P, nor shared memory, nor a network"
         if event.kind == "traceback":
             return "the log ends in a traceback, and does not show which exception it is of"
-        if event.kind == "completion-error":
-            status = event.fields.get("status") or event.fields.get("error") or event.fields.get("words", "?")
-            return f"a transfer of the NIC ended with status {status}"
+        if said := _measured(event):
+            return said
         if said := _exception(event) or event.fields.get("text") or _RESULTS.get(event.fields.get("code", ""), ""):
             return said[:160]
         if signal := event.fields.get("signal"):
             return f"a process was ended by {signal}"
     return events[0].text[:160]
+
+
+def _measured(event: Event) -> str:
+    """What a transfer or its check came to; empty where the line tells of neither."""
+    if event.kind == "completion-error":
+        status = event.fields.get("status") or event.fields.get("error") or event.fields.get("words", "?")
+        return f"a transfer of the NIC ended with status {status}"
+    size = event.fields.get("wrong_at")
+    return f"results are wrong: nccl-tests counts wrong elements (#wrong) from {size} bytes on" if size else ""
 
 
 def _exception(event: Event) -> str:

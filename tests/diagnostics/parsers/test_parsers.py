@@ -62,6 +62,36 @@ def test_glued_lines_are_taken_apart() -> None:
     assert (second.pid, second.text) == (3, "Using network Socket")
 
 
+@pytest.mark.parametrize(
+    ("text", "first", "host"),
+    [
+        (
+            "[0] NCCL INFO NET/IB : No device found. [0] NCCL INFO Using network Socket",
+            "NET/IB : No device found.",
+            None,
+        ),
+        (
+            "[0] NCCL INFO NCCL_IB_HCA set to mlx5_0:1,mlx5_1:1 [0] NCCL INFO Using network Socket",
+            "NCCL_IB_HCA set to mlx5_0:1,mlx5_1:1",
+            None,
+        ),
+        (
+            "[0] NCCL INFO NET/IB : No device found. [1] misc/socket.cc:49 NCCL WARN Using network Socket",
+            "NET/IB : No device found.",
+            None,
+        ),
+        ("[0] NCCL INFO nranks n1:31 [1] NCCL INFO Using network Socket", "nranks", "n1"),
+        ("[0] NCCL INFO NET/Socket : Using [0] NCCL INFO Using network Socket", "NET/Socket : Using", None),
+    ],
+)
+def test_messages_pasted_in_one_line_without_their_hosts_are_taken_apart(
+    text: str, first: str, host: str | None
+) -> None:
+    before, after = split_messages(text)
+    assert (before.text, before.host) == (first, None)
+    assert (after.text, after.host) == ("Using network Socket", host)
+
+
 def test_call_lines_have_no_device() -> None:
     (message,) = split_messages("h:1:2 NCCL CALL ncclAllReduce(1, 2)")
     assert (message.host, message.pid, message.level) == ("h", 1, "CALL")

@@ -84,7 +84,7 @@ def sample_node(
 
     ``on_sources`` is called when the sources have answered for the first time, and whenever one of them comes or goes;
     ``on_line`` gets each message as a line of JSON, ``on_remark`` at once what cannot be kept. Raises UsageError where
-    a process is not there or the output cannot be written.
+    a process is not there, a log is a pipe or a device, or the output cannot be written.
     """
     from diagnostics.agent.agent import Agent
     from diagnostics.agent.options import SHORTEST_INTERVAL_SECONDS, AgentOptions
@@ -95,6 +95,9 @@ def sample_node(
     missing = [pid for pid in options.pids if not (options.proc / str(pid)).is_dir()]
     if missing:
         raise UsageError(f"there is no process {missing[0]} on this machine")
+    odd = [one for one in options.logs if Path(one).exists() and not (Path(one).is_file() or Path(one).is_dir())]
+    if odd:
+        raise UsageError(f"--log '{odd[0]}' is no file: it would be waited for, and no other log followed meanwhile")
     listener = _Listener(on_warning, on_sources, on_line, _sample_file(options), on_remark)
     agent = Agent(
         AgentOptions(

@@ -155,6 +155,9 @@ def test_a_machine_that_is_well_is_no_finding_and_one_that_shows_nothing_is_unkn
     assert sample_node(nothing).exit_code == 3
     with pytest.raises(UsageError, match="no process 77"):
         sample_node(NodeOptions(once=True, pids=(77,), proc=root / "proc"))
+    os.mkfifo(tmp_path / "pipe.log")
+    with pytest.raises(UsageError, match="is no file: it would be waited for"):
+        sample_node(NodeOptions(once=True, logs=(str(root), str(tmp_path / "pipe.log")), proc=root / "proc"))
 
 
 def test_the_file_is_bounded_and_each_half_can_be_read_by_itself(tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from raybench.cli.comparing.history import command
 from raybench.comparison.past import Past
 from raybench.comparison.trend import steps_of
 from raybench.documents.comparison.history import History
 from raybench.errors import UsageError
-from raybench.reports.builders.history import sparkline
+from raybench.reports.builders.history import _rows, sparkline
 from raybench.reports.formats import FORMATS
 from raybench.services.comparing.history import history_of
 from raybench.stats import median
@@ -104,6 +105,26 @@ def test_the_document_is_read_as_it_was_written_and_shown_in_every_format(folder
     assert shown.output.startswith("# VERDICT: WARNING: ")
     assert "nccl: 2.28.3 -> 2.29.1" in shown.output
     assert "1 run cannot be read" in shown.output
+
+
+def _names(history: History) -> list[str]:
+    """Of the figures on one screen."""
+    return [name for name, *_ in _rows(history)]
+
+
+def test_lines_say_what_their_figures_were_measured_with_where_others_were_not(folder: Path) -> None:
+    history = history_of(folder)
+    one = history.series[0]
+    given = [json.dumps({"batch_size": size, "dtype": "float32"}) for size in (4, 8)]
+    series = [
+        replace(one, parameters=text, machine=f"nodes {nodes}, backend gloo") for text in given for nodes in (1, 2)
+    ]
+    lines = _names(replace(history, series=tuple(series)))
+    assert [line.partition(" (")[2] for line in lines] == [
+        f"batch_size {size}, nodes {nodes})" for size in (4, 8) for nodes in (1, 2)
+    ]
+    (alone,) = _names(replace(history, series=(one,)))
+    assert alone == one.label
 
 
 def test_few_runs_are_no_trend_and_no_folder_is_invalid_usage(tmp_path: Path) -> None:

@@ -71,7 +71,9 @@ class HistorySeries(FieldwisePart, frozen=True, kw_only=True):
     def label(self) -> str:
         """``all_reduce float32 sum, 16M``, and what of it was measured where that is not its time."""
         what = "" if self.quantity == "time" else f", {self.quantity}"
-        return f"{self.benchmark}, {self.point}{what}"
+        return (
+            f"{self.point}{what}" if self.point.startswith(self.benchmark) else f"{self.benchmark}, {self.point}{what}"
+        )
 
 
 class History(FieldwiseDocument, frozen=True, kw_only=True):

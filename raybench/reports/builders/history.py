@@ -1,6 +1,7 @@
 """The runs of a folder in the order of time: a line a figure with its trend, then each change and what came with it."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 
 from raybench.documents.comparison.history import ChangePoint, History, HistorySeries
 from raybench.reports.builders.asked import Asked
@@ -57,11 +58,35 @@ def _changed_first(history: History) -> Sequence[HistorySeries]:
 
 
 def _rows(history: History) -> Iterator[Row]:
-    machines = {one.machine for one in history.series}
+    machines = [one.machine.split(", ") for one in history.series]
+    everywhere = set(machines[0]).intersection(*machines) if machines else set()
+    options = _options_apart(history)
     for one in _changed_first(history):
-        where = f" ({printable(one.machine)})" if len(machines) > 1 else ""
+        own = [*options(one), *(part for part in one.machine.split(", ") if part not in everywhere)]
+        where = f" ({printable(', '.join(own))})" if own else ""
         values = f"{amount_text(one.values[0], one.unit)} -> {amount_text(one.values[-1], one.unit)}"
         yield f"{printable(one.label)}{where}", f"{values} {sparkline(one.values)}", _last_change(history, one)
+
+
+def _options_apart(history: History) -> Callable[[HistorySeries], list[str]]:
+    """What a benchmark was given otherwise than the same benchmark in another series, as ``batch_size 4``."""
+    given: dict[str, dict[str, set[str]]] = {}
+    for one in history.series:
+        for name, value in _options(one):
+            given.setdefault(one.benchmark, {}).setdefault(name, set()).add(value)
+
+    def apart(one: HistorySeries) -> list[str]:
+        return [f"{name} {value}" for name, value in _options(one) if len(given[one.benchmark][name]) > 1]
+
+    return apart
+
+
+def _options(one: HistorySeries) -> list[tuple[str, str]]:
+    try:
+        options = json.loads(one.parameters)
+    except ValueError:
+        return []
+    return [(name, json.dumps(value)) for name, value in options.items()] if isinstance(options, dict) else []
 
 
 def _last_change(history: History, one: HistorySeries) -> str:
@@ -113,13 +138,14 @@ def _blocks(history: History, *, drawn: bool) -> Iterator[Block]:
 
 
 def _figures_table(history: History) -> Table:
+    options = _options_apart(history)
     headings = ("benchmark", "point", "figure", "machine", "runs", "first", "last", "trend", "last change")
     rows = tuple(
         (
             Cell(text=printable(one.benchmark)),
             Cell(text=printable(one.point)),
             Cell(text=printable(one.quantity)),
-            Cell(text=printable(one.machine), tone="soft"),
+            Cell(text=printable(", ".join([one.machine, *options(one)])), tone="soft"),
             Cell(text=str(len(one.values))),
             Cell(text=amount_text(one.values[0], one.unit)),
             Cell(text=amount_text(one.values[-1], one.unit)),

@@ -14,6 +14,7 @@ from raybench.whole_file import write_whole
 ROOT = Path(__file__).parents[1]
 # What writes no document: the kernel's files, scratch files of one process, what came from elsewhere.
 OTHERS = {
+    "benchmarks/mlx_ring/meeting.py": "the ports of ranks for MLX, in a folder of this rank alone",
     "execution/ranks/rank_host.py": "/proc/self/oom_score_adj",
     "hosts/environment.py": "a lock file for pip in a folder of this run",
     "hosts/collect.py": "facts of a host as they were read, listed in collected.json",

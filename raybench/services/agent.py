@@ -97,7 +97,7 @@ def sample_node(
         raise UsageError(f"there is no process {missing[0]} on this machine")
     odd = [one for one in options.logs if Path(one).exists() and not (Path(one).is_file() or Path(one).is_dir())]
     if odd:
-        raise UsageError(f"--log '{odd[0]}' is no file: it would be waited for, and no other log followed meanwhile")
+        raise UsageError(f"--log '{odd[0]}' is not a file: it would be waited for, and no other log followed meanwhile")
     listener = _Listener(on_warning, on_sources, on_line, _sample_file(options), on_remark)
     agent = Agent(
         AgentOptions(

@@ -156,7 +156,7 @@ def test_a_machine_that_is_well_is_no_finding_and_one_that_shows_nothing_is_unkn
     with pytest.raises(UsageError, match="no process 77"):
         sample_node(NodeOptions(once=True, pids=(77,), proc=root / "proc"))
     os.mkfifo(tmp_path / "pipe.log")
-    with pytest.raises(UsageError, match="is no file: it would be waited for"):
+    with pytest.raises(UsageError, match="is not a file: it would be waited for"):
         sample_node(NodeOptions(once=True, logs=(str(root), str(tmp_path / "pipe.log")), proc=root / "proc"))
 
 

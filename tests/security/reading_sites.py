@@ -102,6 +102,7 @@ WITHOUT_TARGET: Mapping[str, str] = {
     "raybench/hosts/inventory.py:parse_inventory": ANSIBLES,
     "raybench/hosts/inventory_draft.py:_quoted": OURS,
     "raybench/installation.py:_packages_of_checkout": PACKAGED,
+    "raybench/reports/builders/history.py:_options": OURS,
     "raybench/services/preflight_expectations.py:_texts": USERS,
     "raybench/launchers/slurm/node_task.py:_phase": OURS,
     "raybench/launchers/slurm/node_task.py:main": OURS,

@@ -12,9 +12,11 @@ _TWO = ("--address", "local", "--nodes", "2")
 _JOIN = ("--address", "{address}", "--nodes", "2")
 _SWEEP = ("--suite", "quick", "--iters", "200")
 _BRIEF_SWEEP = ("--suite", "quick", "--iters", "20")  # ranks that are one call apart hang where a block ends
-_STEP = ("--sequence-length", "8", "--batch-size", "1", "--warmup-steps", "1")
+_STEPS = ("--sequence-length", "8", "--warmup-steps", "1")
+_STEP = (*_STEPS, "--batch-size", "1")
 _SHORT_SECONDS = 60  # a command that nothing shall end: no limit for a busy machine
-_STUDY = ("study", "scaling", "--nodes", "2,1", "--repeats", "1", "--seed", "2", "--output-dir", "{folder}/runs")
+_STUDY = ("study", "scaling", "--nodes", "2,1", "--batch-size", "2", "--repeats", "1", "--seed", "2")
+_TRAIN = ("--output-dir", "{folder}/runs", "--", "train", "--address", "local", *_STEPS, "--steps")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +83,8 @@ WORKLOADS = {
         ),
         Workload(
             name="study",
-            long=(*_STUDY, "--", "train", "--address", "local", *_STEP, "--steps", "1000"),
-            short=(*_STUDY, "--", "train", "--address", "local", *_STEP, "--steps", "10"),
+            long=(*_STUDY, *_TRAIN, "1000"),
+            short=(*_STUDY, *_TRAIN, "10"),
             nodes=1,
             ranks=1,
             timeout_seconds=20,

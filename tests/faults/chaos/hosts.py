@@ -136,6 +136,8 @@ class HostFault:
 
 
 def _end_sshd(scene: Scene, number: signal.Signals = signal.SIGKILL, *, sessions_only: bool = False) -> None:
+    # one that has just started is not called so yet, and would be missed
+    assert wait_until(lambda: any("[listener]" in one.command for one in scene.node.processes()), 10)
     for process in scene.node.processes():
         if process.command.startswith("sshd: ") and not (sessions_only and "[listener]" in process.command):
             with contextlib.suppress(ProcessLookupError):

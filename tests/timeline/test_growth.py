@@ -39,6 +39,28 @@ def test_a_leak_that_begins_later_has_the_pace_of_its_own_steps() -> None:
     assert found.bytes_per_step == pytest.approx(4 * MIB, rel=0.05)
 
 
+@pytest.mark.parametrize("fallen", [(17,), (2,), (9, 16)])
+def test_what_is_freed_once_is_no_later_begin(fallen: tuple[int, ...]) -> None:
+    """As seen where a rank's first collection freed what its start had left: 70 MiB, between two steps."""
+    found = judged(lambda at: 4 * at - 70 * sum(at >= each for each in fallen))
+    assert found is not None
+    assert found.since_step == 1
+    assert found.bytes_per_step == pytest.approx(4 * MIB, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        lambda at: 12 * (at % 17),  # a collector's falls come again
+        lambda at: 150 * (at % 40 == 30),  # so does a checkpoint's, after a rise
+    ],
+)
+def test_what_comes_and_goes_before_a_leak_is_no_earlier_begin(before: Callable[[int], float]) -> None:
+    found = judged(lambda at: before(at) if at < 80 else 4 * (at - 80))
+    assert found is not None
+    assert found.since_step == pytest.approx(81, abs=3)
+
+
 @pytest.mark.parametrize(
     "held",
     [

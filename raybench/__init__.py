@@ -1,11 +1,11 @@
 """Measure, place and check multi-node GPU clusters: the Python API (docs/api.md). The commands are ``raybench.cli``."""
 
-from typing import TYPE_CHECKING, Any
-
 from raybench.version import __version__ as __version__
 
+TYPE_CHECKING = False  # of typing, whose import takes longer than the first Ctrl-C
 if TYPE_CHECKING:
     import os
+    from typing import Any
 
     from matplotlib.figure import Figure
 
@@ -19,7 +19,7 @@ __all__ = ["diagnose", "figures", "html", "load", "run"]
 # Each imports what it needs when it is called: nothing is loaded before it is asked for.
 
 
-def load(path: "str | os.PathLike[str]") -> Any:
+def load(path: "str | os.PathLike[str]") -> "Any":
     """The document in a file or in the folder of a run, whichever command of whichever raybench wrote it.
 
     A RunResult, EstimateReport, ... of ``raybench.documents``, as its schema says (docs/api.md). Raises
@@ -33,7 +33,7 @@ def load(path: "str | os.PathLike[str]") -> Any:
     return load_document(Path(path))
 
 
-def run(config: "RunConfig | None" = None, /, **options: Any) -> "FinishedRun":
+def run(config: "RunConfig | None" = None, /, **options: "Any") -> "FinishedRun":
     """Do a run as ``raybench run`` does, and return what it measured and where it is kept.
 
     ``options`` are those of the configuration file (``nodes=2, suite="all_reduce", sizes="1K:64M:4"``); they may follow
@@ -57,7 +57,7 @@ def diagnose(*paths: "str | os.PathLike[str]") -> "Diagnosis":
     return diagnose_logs([os.fspath(path) for path in paths]).diagnosis
 
 
-def figures(document: Any) -> "dict[str, Figure]":
+def figures(document: "Any") -> "dict[str, Figure]":
     """The figures that a document's report draws, by name, as matplotlib's own; empty where it draws none.
 
     Raises raybench.errors.MissingLibraryError, an ImportError, without matplotlib.
@@ -67,7 +67,7 @@ def figures(document: Any) -> "dict[str, Figure]":
     return figures_of(document)
 
 
-def html(document: Any, diagnosis: "Diagnosis | None" = None) -> str:
+def html(document: "Any", diagnosis: "Diagnosis | None" = None) -> str:
     """The report of a document as one HTML page without scripts; ``diagnosis`` is that of a run's logs.
 
     Raises raybench.errors.MissingLibraryError, an ImportError, without jinja2.

@@ -8,6 +8,7 @@ import importlib
 import signal
 import sys
 from collections.abc import Collection, Mapping
+from typing import NoReturn
 
 import click
 from click.shell_completion import CompletionItem
@@ -139,9 +140,9 @@ def main() -> None:
     """Entry point of the console script. Never shows a traceback for an error of ours."""
     open_closed_streams()
     send_lost_interrupts_again()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:  # not under nohup
-            signal.signal(number, signal.default_int_handler)  # ends a command in order, as Ctrl-C does
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _interrupt)  # ends a command in order
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited; the kernel then keeps how a child ended
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     status = _run_command()
@@ -151,6 +152,14 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # Python gives handlers back as it ends: one more Ctrl-C would kill it
     sys.exit(status)
+
+
+class _Interrupted(KeyboardInterrupt):
+    """A class of its own: Python kills itself at its end where a bare one came up in an ``exec``, caught or not."""
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise _Interrupted
 
 
 def _run_command() -> int:

@@ -71,7 +71,7 @@ def write_wheel(folder: Path) -> Path:
     files = {name: file.read_bytes() for name, file in _sources()}
     files[f"{info}/METADATA"] = _metadata()
     files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: raybench\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    files[f"{info}/entry_points.txt"] = b"[console_scripts]\nraybench = raybench.cli:main\n"
+    files[f"{info}/entry_points.txt"] = b"[console_scripts]\nraybench = raybench.__main__:main\n"
     record = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in files.items()]
     files[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""]).encode()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.command import raybench
 HEAVY = ["torch", "ray", "ansible_runner", "ansible", "paramiko", "numpy", "matplotlib", "jinja2", "rich", "yaml"]
 PROBE = """
 import sys
+from pathlib import Path
 sys.argv = ["raybench", *{arguments}]
 try:
     from raybench.cli import main
@@ -55,3 +57,36 @@ def test_nothing_asked_is_wrong_use_and_an_unknown_command_too() -> None:
     done = raybench("measure")
     assert (done.returncode, done.stdout) == (2, "")
     assert "No such command 'measure'" in done.stderr
+
+
+INTERRUPTED_IMPORT = "import os, signal, time\n{how}\ntime.sleep(20)\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "how"),  # of the command line, and of the command
+    [("click", "os.kill(os.getpid(), signal.SIGINT)"), ("waits", "exec('os.kill(os.getpid(), signal.SIGINT)')")],
+)
+def test_ctrl_c_in_the_middle_of_an_import_is_one_line(tmp_path: Path, module: str, how: str) -> None:
+    """``exec``, of which dataclasses and named tuples are made: Python would kill itself at its end."""
+    (tmp_path / f"{module}.py").write_text(INTERRUPTED_IMPORT.format(how=how))
+    start = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = ['raybench', 'agent']\n"
+        "from raybench.__main__ import main\n"
+    )
+    if module != "click":
+        start += f"import raybench.cli; raybench.cli.COMMANDS['agent'] = ({module!r}, '')\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{start}main()"], capture_output=True, text=True, check=False, timeout=15
+    )
+    assert (done.returncode, done.stderr) == (3, "\nraybench: stopped\n")  # below ^C
+
+
+def test_where_ctrl_c_is_ignored_it_stays_so() -> None:
+    """As in the background of a script."""
+    probe = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.argv = ['raybench', '--version']\n"
+        "from raybench.__main__ import main\n"
+        "import raybench.cli; raybench.cli._run_command = lambda: os.kill(os.getpid(), signal.SIGINT) or 0\n"
+        "main()"
+    )
+    assert subprocess.run([sys.executable, "-c", probe], check=False, timeout=15).returncode == 0

@@ -178,8 +178,8 @@ def _formula_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
 
 def norm_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """What autograd keeps of one normalisation."""
-    kept = 1 if setup.on_gpu or model.norm == "layer" or _by_hand(model, setup) else 2
-    whole = kept * model.hidden * _norm_width(model, setup) + _SUM_BYTES * (2 if model.norm == "layer" else 1)
+    kept = 1 if setup.on_gpu or model.norm != "rms" or _by_hand(model, setup) else 2
+    whole = kept * model.hidden * _norm_width(model, setup) + _SUM_BYTES * (1 if model.norm == "rms" else 2)
     return whole / setup.sequence_shards
 
 
@@ -187,13 +187,18 @@ def _norm_width(model: Transformer, setup: TrainingSetup) -> int:
     """Bytes kept of an element that a normalisation reads; by hand also what its scale is multiplied with."""
     if not _by_hand(model, setup):
         return setup.norm_bytes
-    scaled = 0 if setup.lora_rank or setup.has_autocast else setup.compute_bytes
+    scaled = 0 if setup.lora_rank or setup.has_autocast or not model.norm_parameters else setup.compute_bytes
     return _FP32_BYTES + scaled
 
 
 def _by_hand(model: Transformer, setup: TrainingSetup) -> bool:
-    """Whether RMSNorm casts what it reads to fp32 and keeps that, as transformers, LitGPT and KempnerForge write it."""
-    return model.norm == "rms" and setup.kernels == "plain" and not setup.compiled and setup.compute_bytes < _FP32_BYTES
+    """Whether a norm casts what it reads to fp32 and keeps that.
+
+    As transformers, LitGPT and KempnerForge write RMSNorm, and OLMo its LayerNorm without parameters.
+    """
+    return (
+        model.norm != "layer" and setup.kernels == "plain" and not setup.compiled and setup.compute_bytes < _FP32_BYTES
+    )
 
 
 def checkpoint_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

@@ -31,13 +31,15 @@ class Transformer:
     ``experts``: MLPs of a layer, 0 for one that all tokens pass; ``experts_per_token`` of them compute a token, and
     with them one of width ``shared_feedforward``, weighed for each token with ``shared_gate``. ``dense_layers``, taken
     for the first, have an MLP of width ``dense_feedforward`` and no experts.
-    ``head_norms``: q and k of each head are normalised. ``biases``: in every linear layer; ``qkv_biases``: in those of
-    q, k and v only. ``tied``: the output layer is the token embedding. ``caps_scores``, ``caps_logits``:
-    by tanh, which no kernel of PyTorch fuses. ``formula_gelu``: GELU as eight operations; ``drops``: elements of what
-    attention and the MLP give are dropped in training. ``parallel``: attention and the MLP read one norm.
-    ``head_bias``: of the output layer. ``key_value_rank``: keys and values come of a latent vector of that width, as
-    in DeepSeek's MLA, ``query_rank`` of queries (0: of the hidden state); ``rotary_width`` of a head's width is turned,
-    by keys that all heads share, and values have ``value_width``.
+    ``norm``: RMSNorm, LayerNorm, or LayerNorm without parameters. ``head_norms``: q and k are normalised, with
+    weights for a head's width, for all heads' together, or none (``head_norm_weights``). ``other_parameters`` of a
+    layer: what is neither of a linear layer nor of a norm, such as attention sinks. ``biases``: in every linear
+    layer; ``qkv_biases``: in those of q, k and v only. ``tied``: the output layer is the token embedding.
+    ``caps_scores``, ``caps_logits``: by tanh, which no kernel of PyTorch fuses. ``formula_gelu``: GELU as eight
+    operations; ``drops``: elements of what attention and the MLP give are dropped in training. ``parallel``:
+    attention and the MLP read one norm. ``head_bias``: of the output layer. ``key_value_rank``: keys and values come
+    of a latent vector of that width, as in DeepSeek's MLA, ``query_rank`` of queries (0: of the hidden state);
+    ``rotary_width`` of a head's width is turned, by keys that all heads share, and values have ``value_width``.
     """
 
     name: str
@@ -49,7 +51,7 @@ class Transformer:
     kv_heads: int = 0  # 0: as many as heads
     head_width: int = 0  # 0: hidden / heads
     gated: bool = True
-    norm: Literal["rms", "layer"] = "rms"
+    norm: Literal["rms", "layer", "plain"] = "rms"
     biases: bool = False
     qkv_biases: bool = False
     tied: bool = False
@@ -62,6 +64,8 @@ class Transformer:
     dense_layers: int = 0
     dense_feedforward: int = 0
     head_norms: bool = False
+    head_norm_weights: Literal["head", "projection", "none"] = "head"
+    other_parameters: int = 0
     norms_per_layer: int = 2
     parallel: bool = False
     head_bias: bool = False
@@ -181,28 +185,35 @@ class Transformer:
 
     @property
     def idle_parameters(self) -> int:
-        """Weights that a token does not pass: of the experts that are not chosen for it."""
-        idle = max(0, self.experts - self.experts_per_token)
+        """Parameters that a token does not pass: of the experts that are not chosen for it."""
+        return (self.layers - self.dense_layers) * max(0, self.experts - self.experts_per_token) * self.each_expert
+
+    @property
+    def each_expert(self) -> int:
+        """Parameters of one expert."""
         linears = self.linears()
-        return (
-            (self.layers - self.dense_layers)
-            * idle
-            * sum(linears[name][0] * linears[name][1] for name in OF_EXPERTS & set(linears))
-        )
+        return sum((linears[name][0] + self.biases) * linears[name][1] for name in OF_EXPERTS & set(linears))
 
     @property
     def norm_parameters(self) -> int:
-        """Parameters of one normalisation: a scale, with LayerNorm also a shift."""
-        return self.hidden * (2 if self.norm == "layer" else 1)
+        """Parameters of one normalisation: a scale, with LayerNorm also a shift, or none."""
+        return self.hidden * len(self._norm_shapes())
+
+    @property
+    def _head_norm_shapes(self) -> tuple[tuple[int, ...], ...]:
+        if not self.head_norms or self.head_norm_weights == "none":
+            return ()
+        heads, shared = (1, 1) if self.head_norm_weights == "head" else (self.heads, self.key_value_heads)
+        return ((heads * self.head_size,), (shared * self.head_size,))
 
     @property
     def parameters_per_layer(self) -> int:
         """All parameters of one block: linear layers, biases, normalisations, the router."""
         linears = self.linears()
         biased = linears if self.biases else ("q_proj", "k_proj", "v_proj") if self.qkv_biases else ()
-        heads = 2 * self.head_size if self.head_norms else self.query_rank + self.key_value_rank
+        heads = sum(shape[0] for shape in self._head_norm_shapes) + self.query_rank + self.key_value_rank
         router = (self.experts + self.shared_gate) * self.hidden
-        rest = sum(linears[name][1] for name in biased) + router + heads
+        rest = sum(linears[name][1] * self.copies(name) for name in biased) + router + heads + self.other_parameters
         return self.linear_parameters_per_layer + rest + self.norms_per_layer * self.norm_parameters
 
     def block_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -210,11 +221,11 @@ class Transformer:
         shapes: list[tuple[int, ...]] = []
         for name, (inputs, outputs) in self.linears().items():
             biased = self.biases or (self.qkv_biases and name in ("q_proj", "k_proj", "v_proj"))
-            shapes += [(outputs * self.copies(name), inputs), *([(outputs,)] if biased else [])]
+            shapes += [(outputs * self.copies(name), inputs), *([(outputs * self.copies(name),)] if biased else [])]
         shapes += [(self.experts, self.hidden)] if self.experts else []
         shapes += [(1, self.hidden)] if self.shared_gate else []
-        shapes += [(self.head_size,)] * 2 if self.head_norms else []
-        shapes += [(rank,) for rank in (self.query_rank, self.key_value_rank) if rank]
+        shapes += self._head_norm_shapes
+        shapes += [(one,) for one in (self.query_rank, self.key_value_rank, self.other_parameters) if one]
         return (*shapes, *self._norm_shapes() * self.norms_per_layer)
 
     def expert_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -230,7 +241,7 @@ class Transformer:
         return (*tables, *others, *([(self.vocabulary,)] if self.head_bias else []), *self._norm_shapes())
 
     def _norm_shapes(self) -> tuple[tuple[int, ...], ...]:
-        return ((self.hidden,),) * (2 if self.norm == "layer" else 1)
+        return ((self.hidden,),) * {"rms": 1, "layer": 2, "plain": 0}[self.norm]
 
     def adapter_shapes(self, rank: int, targets: tuple[str, ...] = ()) -> tuple[tuple[int, ...], ...]:
         """Shapes of one block's LoRA adapters: (rank, inputs) and (outputs, rank) a target that the block has."""

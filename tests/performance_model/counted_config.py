@@ -2,7 +2,7 @@
 
     python -m tests.performance_model.counted_config
 
-prints a table: estimated and counted, of 18 models at their full width and three layers, parameters in bfloat16, AdamW,
+prints a table: estimated and counted, of 21 models at their full width and three layers, parameters in bfloat16, AdamW,
 8 samples of 2048 tokens (GPT-2: 1024), without activation checkpointing and with it. The modules are those of the
 installed transformers (``AutoModelForCausalLM.from_config``), with its loss; attention is one fused kernel, but in
 Gemma 2, whose scores are capped; experts are computed by grouped products.
@@ -41,7 +41,7 @@ def estimated(name: str, *, checkpointing: bool) -> int:
         gradients_kept=False,
         compiled=False,
         loss="plain",  # transformers shifts the labels since 4.46, no longer a copy of the logits
-        joined_projections=MODELS[name][1]["model_type"] in ("gpt_neox", "phi3"),
+        joined_projections=MODELS[name][1]["model_type"] in ("falcon", "gpt_neox", "phi3"),
     )
     return estimate_memory(model, setup, Layout(world_size=1, ranks_per_node=1)).allocated
 
@@ -81,7 +81,7 @@ def _count(fields: dict[str, Any], *, checkpointing: bool) -> int:
         model.to_empty(device="cuda")
         model.tie_weights()
         ids = torch.zeros(BATCH, tokens, dtype=torch.long, device="cuda")
-        if kind in ("mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3"):
+        if kind in ("mixtral", "olmoe", "gpt_oss", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3"):
             model.config._experts_implementation = "grouped_mm"  # eager ones look at which expert each token has
         if checkpointing:
             model.gradient_checkpointing_enable()

@@ -1,7 +1,8 @@
-"""Parameters and operations of 24 known config.json files, against transformers' own models and torch's FLOP counter.
+"""Parameters and operations of 45 known config.json files, against transformers' own models and torch's FLOP counter.
 
 Models have no memory (the meta device), one and two layers of full width, beside those that come first without experts:
-blocks are alike, so that the rest follows.
+blocks are alike, so that the rest follows. Where experts are in each so many-th layer alone, it is so many and twice.
+transformers computes all of Llama 4's experts for each token, and weighs those that are not chosen with 0.
 """
 
 import importlib.util
@@ -9,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +36,22 @@ def counted(fields, layers, tokens):
         model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
         model.config._experts_implementation = "batched_mm"  # the others look at which expert each token has
         ids, mask = torch.zeros(1, tokens, dtype=torch.long), torch.zeros(1, 1, tokens, tokens)
+        mask = torch.ones(1, tokens) if fields.get("alibi") else mask  # positions are counted in it
     with FlopCounterMode(display=False) as counter:
         model(input_ids=ids, attention_mask=mask, position_ids=ids, use_cache=False).logits.sum().backward()
     return sum(one.numel() for one in model.parameters()), counter.get_total_flops()
 
 asked = json.load(sys.stdin)
 print(json.dumps([
-    [counted(dict(fields), fields.get("first_k_dense_replace", 0) + more, asked["tokens"]) for more in (1, 2)]
-    for fields in asked["models"]
+    [counted(dict(fields), layers, asked["tokens"]) for layers in both] for fields, both in asked["models"]
 ]))
 """
+
+
+def layers_counted(fields: dict[str, Any]) -> tuple[int, int]:
+    """Of the two models that stand for one."""
+    first, step = fields.get("first_k_dense_replace", 0), fields.get("interleave_moe_layer_step", 1)
+    return first + step, first + 2 * step
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +60,7 @@ def counts() -> dict[str, list[list[int]]]:
     for name in ("torch", "transformers"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed (pip install {name})")
-    asked = json.dumps({"models": [fields for _, fields in ALL.values()], "tokens": TOKENS})
+    asked = json.dumps({"models": [(fields, layers_counted(fields)) for _, fields in ALL.values()], "tokens": TOKENS})
     done = subprocess.run(
         [sys.executable, "-c", COUNTED], input=asked, capture_output=True, text=True, timeout=240, check=False,
         env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
@@ -69,9 +77,12 @@ def test_parameters_and_operations_are_those_of_transformers(
     (tmp_path / "config.json").write_text(json.dumps(ALL[name][1]))
     model = model_of_config(str(tmp_path))
     one, two = counts[name]
+    fewer, more = layers_counted(ALL[name][1])
     parameters, operations = (
-        first + (model.layers - model.dense_layers - 1) * (second - first)
+        first + (model.layers - fewer) // (more - fewer) * (second - first)
         for first, second in zip(one, two, strict=True)
     )
     assert parameters == model.parameters == ALL[name][0]
+    if ALL[name][1]["model_type"] == "llama4_text":
+        model = replace(model, experts_per_token=model.experts)
     assert model.flops_per_token(TOKENS) * TOKENS == pytest.approx(operations, rel=0.002)

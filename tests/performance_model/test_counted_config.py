@@ -8,7 +8,7 @@ import pytest
 from tests.performance_model.counted_config import counted, estimated
 from tests.performance_model.test_model_config import MODELS
 
-pytestmark = pytest.mark.long  # fifteen models twice: minutes
+pytestmark = pytest.mark.long  # twenty-one models twice: minutes
 
 
 def test_memory_is_that_of_the_tensors_of_transformers(tmp_path: Path) -> None:

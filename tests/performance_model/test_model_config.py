@@ -64,6 +64,13 @@ MODELS: dict[str, tuple[int, dict[str, Any]]] = {
     "phi-2": (2_779_683_840, {"model_type": "phi", "hidden_size": 2560, "num_hidden_layers": 32,
         "num_attention_heads": 32, "intermediate_size": 10240, "vocab_size": 51200, "partial_rotary_factor": 0.4,
         "resid_pdrop": 0.1}),
+    "OLMo-7B": (6_888_095_744, {"model_type": "olmo", "hidden_size": 4096, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "intermediate_size": 11008, "vocab_size": 50304}),
+    "OLMo-2-7B": (7_298_617_344, {"model_type": "olmo2", "hidden_size": 4096, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 11008, "vocab_size": 100352}),
+    "OLMoE-1B-7B": (6_919_161_856, {"model_type": "olmoe", "hidden_size": 2048, "num_hidden_layers": 16,
+        "num_attention_heads": 16, "num_key_value_heads": 16, "intermediate_size": 1024, "num_experts": 64,
+        "num_experts_per_tok": 8, "vocab_size": 50304}),
 }  # fmt: skip
 # Whose memory is not counted beside the estimate (counted_config).
 OTHERS: dict[str, tuple[int, dict[str, Any]]] = {
@@ -84,8 +91,63 @@ OTHERS: dict[str, tuple[int, dict[str, Any]]] = {
         "num_attention_heads": 16, "num_key_value_heads": 4, "intermediate_size": 11008, "vocab_size": 128256}),
     "starcoder2-3b": (3_030_371_328, {"model_type": "starcoder2", "hidden_size": 3072, "num_hidden_layers": 30,
         "num_attention_heads": 24, "num_key_value_heads": 2, "intermediate_size": 12288, "vocab_size": 49152}),
+    "OLMo-1B": (1_176_764_416, {"model_type": "olmo", "hidden_size": 2048, "num_hidden_layers": 16,
+        "num_attention_heads": 16, "num_key_value_heads": 16, "intermediate_size": 8192, "vocab_size": 50304,
+        "clip_qkv": None, "tie_word_embeddings": True}),
+    "OLMo-2-32B": (32_234_279_936, {"model_type": "olmo2", "hidden_size": 5120, "num_hidden_layers": 64,
+        "num_attention_heads": 40, "num_key_value_heads": 8, "intermediate_size": 27648, "vocab_size": 100352}),
+    "Olmo-3-7B": (7_298_011_136, {"model_type": "olmo3", "hidden_size": 4096, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 11008, "vocab_size": 100278}),
+    "falcon-7b": (6_921_720_704, {"model_type": "falcon", "hidden_size": 4544, "num_hidden_layers": 32,
+        "num_attention_heads": 71, "num_kv_heads": 71, "multi_query": True, "parallel_attn": True, "bias": False,
+        "new_decoder_architecture": False, "alibi": False, "vocab_size": 65024}),
+    "falcon-rw-1b": (1_311_625_216, {"model_type": "falcon", "hidden_size": 2048, "num_hidden_layers": 24,
+        "num_attention_heads": 32, "num_kv_heads": 32, "multi_query": False, "parallel_attn": False, "bias": True,
+        "new_decoder_architecture": False, "alibi": True, "vocab_size": 50304}),
+    "falcon-40b": (41_303_293_952, {"model_type": "falcon", "hidden_size": 8192, "num_hidden_layers": 60,
+        "num_attention_heads": 128, "num_kv_heads": 8, "multi_query": True, "parallel_attn": True, "bias": False,
+        "new_decoder_architecture": True, "alibi": False, "vocab_size": 65024}),
+    "falcon-11B": (11_102_822_400, {"model_type": "falcon", "hidden_size": 4096, "num_hidden_layers": 60,
+        "num_attention_heads": 32, "num_kv_heads": 8, "ffn_hidden_size": 16384, "num_ln_in_parallel_attn": 1,
+        "parallel_attn": True, "bias": False, "new_decoder_architecture": True, "tie_word_embeddings": False,
+        "vocab_size": 65024}),
+    "Llama-4-Scout": (107_769_861_120, {"model_type": "llama4_text", "hidden_size": 5120, "num_hidden_layers": 48,
+        "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 8192,
+        "intermediate_size_mlp": 16384, "num_local_experts": 16, "num_experts_per_tok": 1,
+        "interleave_moe_layer_step": 1, "use_qk_norm": True, "attention_chunk_size": 8192, "vocab_size": 202048}),
+    "Llama-4-Maverick": (400_711_848_960, {"model_type": "llama4_text", "hidden_size": 5120, "num_hidden_layers": 48,
+        "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 8192,
+        "intermediate_size_mlp": 16384, "num_local_experts": 128, "num_experts_per_tok": 1,
+        "interleave_moe_layer_step": 2, "use_qk_norm": False, "attention_chunk_size": 8192, "vocab_size": 202048}),
+    "gpt-oss-20b": (20_914_757_184, {"model_type": "gpt_oss", "hidden_size": 2880, "num_hidden_layers": 24,
+        "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880,
+        "num_local_experts": 32, "num_experts_per_tok": 4, "sliding_window": 128, "vocab_size": 201088}),
+    "gpt-oss-120b": (116_829_156_672, {"model_type": "gpt_oss", "hidden_size": 2880, "num_hidden_layers": 36,
+        "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880,
+        "num_local_experts": 128, "num_experts_per_tok": 4, "sliding_window": 128, "vocab_size": 201088}),
+    "Mistral-Nemo-12B": (12_247_782_400, {"model_type": "mistral", "hidden_size": 5120, "num_hidden_layers": 40,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 14336,
+        "vocab_size": 131072}),
+    "Mistral-Small-24B": (23_572_403_200, {"model_type": "mistral", "hidden_size": 5120, "num_hidden_layers": 40,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 32768,
+        "vocab_size": 131072}),
+    "phi-4": (14_659_507_200, {"model_type": "phi3", "hidden_size": 5120, "num_hidden_layers": 40,
+        "num_attention_heads": 40, "num_key_value_heads": 10, "intermediate_size": 17920, "vocab_size": 100352}),
+    "Phi-4-mini": (3_836_021_760, {"model_type": "phi3", "hidden_size": 3072, "num_hidden_layers": 32,
+        "num_attention_heads": 24, "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 200064,
+        "partial_rotary_factor": 0.75, "tie_word_embeddings": True}),
+    "gemma-2-27b": (27_227_128_320, {"model_type": "gemma2", "hidden_size": 4608, "num_hidden_layers": 46,
+        "num_attention_heads": 32, "num_key_value_heads": 16, "head_dim": 128, "intermediate_size": 36864,
+        "vocab_size": 256000}),
+    "gemma-3-27b": (27_009_346_304, {"model_type": "gemma3_text", "hidden_size": 5376, "num_hidden_layers": 62,
+        "num_attention_heads": 32, "num_key_value_heads": 16, "head_dim": 128, "intermediate_size": 21504,
+        "vocab_size": 262208}),
+    "starcoder2-15b": (15_957_889_024, {"model_type": "starcoder2", "hidden_size": 6144, "num_hidden_layers": 40,
+        "num_attention_heads": 48, "num_key_value_heads": 4, "intermediate_size": 24576, "vocab_size": 49152,
+        "tie_word_embeddings": False}),
 }  # fmt: skip
 QWEN_MOE, DEEPSEEK = MODELS["Qwen1.5-MoE-A2.7B"][1], MODELS["DeepSeek-V2-Lite"][1]
+FALCON, MAVERICK = OTHERS["falcon-7b"][1], OTHERS["Llama-4-Maverick"][1]
 
 
 def written(folder: Path, fields: object) -> str:
@@ -123,6 +185,26 @@ def test_layers_without_experts_are_counted_apart(tmp_path: Path) -> None:
     assert sum(math.prod(shape) for shape in (*shapes, *some.outer_shapes())) == some.parameters
 
 
+def test_layers_with_experts_are_those_that_are_named_or_each_so_many_th(tmp_path: Path) -> None:
+    """Llama 4 Maverick: each second layer. An empty list is as many as none."""
+
+    def counted(**changes: Any) -> tuple[int, int]:
+        model = model_of_config(written(tmp_path, {**MAVERICK, **changes}))
+        return model.layers - model.dense_layers, model.parameters
+
+    assert counted() == counted(moe_layers=[*range(1, 48, 2)]) == (24, 400_711_848_960)
+    assert counted(interleave_moe_layer_step=5)[0] == len(range(4, 48, 5))
+    assert counted(moe_layers=[])[0] == 0
+    whole = model_of_config(written(tmp_path, {"model_type": "llama4", "text_config": MAVERICK}))
+    assert (whole.parameters, whole.name.endswith("its language model")) == (400_711_848_960, True)
+
+
+def test_biases_of_experts_that_wait_are_computed_for_no_token(tmp_path: Path) -> None:
+    """OpenAI: 3.6B of gpt-oss-20b's parameters for each token, with the output layer and without the token table."""
+    model = model_of_config(written(tmp_path, OTHERS["gpt-oss-20b"][1]))
+    assert model.computing_parameters / 1e9 == pytest.approx(3.61, abs=0.01)
+
+
 def test_the_language_model_of_one_that_sees_is_taken(tmp_path: Path) -> None:
     parameters, fields = MODELS["Mistral-7B-v0.1"]
     assert model_of_config(written(tmp_path, {"model_type": "llava", "text_config": fields})).parameters == parameters
@@ -148,6 +230,14 @@ def test_what_a_file_leaves_out_is_as_its_class_has_it(tmp_path: Path) -> None:
     ("fields", "said"),
     [
         ({"model_type": "mamba"}, "'mamba'.*count any other as package.module:factory"),
+        ({"model_type": "qwen3_next", "num_hidden_layers": 48}, "'qwen3_next'.*count any other as package.module"),
+        ({**FALCON, "new_decoder_architecture": True, "parallel_attn": False}, "have no forward pass in its class"),
+        ({**FALCON, "num_ln_in_parallel_attn": 2}, "num_ln_in_parallel_attn .2. have no forward pass"),
+        ({**FALCON, "bias": 1}, "bias is 1, neither true nor false"),
+        ({**MAVERICK, "moe_layers": [48]}, "moe_layers is .48., no list of layers from 0 to 47"),
+        ({**MAVERICK, "num_local_experts": None}, "'num_local_experts' is missing"),
+        ({**OTHERS["gpt-oss-20b"][1], "attention_bias": False}, "attention_bias is false"),
+        ({**MODELS["OLMo-2-7B"][1], "attention_bias": True}, "attention_bias is true"),
         ({}, "None"),
         ([1], "not hold a JSON object"),
         ({"model_type": "llama", "hidden_size": 4096}, "missing"),

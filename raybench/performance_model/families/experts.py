@@ -3,7 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from raybench.performance_model.families.fields import Fields, Reader, flag, rotary, whole, without
+from raybench.performance_model.families.fields import (
+    Fields,
+    Reader,
+    flag,
+    layer_numbers,
+    rotary,
+    whole,
+    with_all,
+    without,
+)
 from raybench.performance_model.transformer import Transformer
 
 
@@ -43,18 +52,60 @@ def _qwen_moe(name: str, fields: Fields, **own: Any) -> Transformer:
 def _dense_layers(fields: Fields) -> int:
     """How many layers have no experts: those that are named, and all but each so many-th."""
     layers, step = whole(fields, "num_hidden_layers"), whole(fields, "decoder_sparse_step", default=1)
-    named = fields.get("mlp_only_layers") or []
-    if not isinstance(named, list) or any(type(one) is not int or not 0 <= one < layers for one in named):
-        raise ValueError(f"mlp_only_layers is {str(named)[:80]}, no list of layers from 0 to {layers - 1}")
+    named = layer_numbers(fields, "mlp_only_layers")
     return sum(number in named or (number + 1) % step > 0 for number in range(layers))
 
 
-def _experts(fields: Fields, name: str) -> dict[str, int]:
-    return {"experts": whole(fields, name), "experts_per_token": whole(fields, "num_experts_per_tok")}
+def _olmoe(name: str, fields: Fields) -> Transformer:
+    without(fields, "attention_bias")
+    return rotary(name, fields, head_norms=True, head_norm_weights="projection", **_experts(fields, "num_experts"))
+
+
+def _llama4(name: str, fields: Fields) -> Transformer:
+    """Scout and Maverick: an expert for all tokens beside one of many; in Maverick in each second layer."""
+    without(fields, "attention_bias")
+    layers, width = whole(fields, "num_hidden_layers"), whole(fields, "intermediate_size")
+    step = whole(fields, "interleave_moe_layer_step", default=1)
+    given = fields.get("moe_layers") is not None
+    mixed = len(set(layer_numbers(fields, "moe_layers"))) if given else layers // step
+    return rotary(
+        name,
+        fields,
+        shared=8,
+        head_width=whole(fields, "head_dim", default=128),
+        head_norms=flag(fields, "use_qk_norm", default=True),
+        head_norm_weights="none",
+        shared_feedforward=width,
+        dense_layers=layers - mixed,
+        dense_feedforward=whole(fields, "intermediate_size_mlp", default=16384),
+        **_experts(fields, "num_local_experts"),
+    )
+
+
+def _gpt_oss(name: str, fields: Fields) -> Transformer:
+    """A sink for each head, and biases in all layers, experts and routers too."""
+    with_all(fields, "attention_bias")
+    experts = _experts(fields, "num_local_experts", "num_experts")
+    return rotary(
+        name,
+        fields,
+        shared=8,
+        head_width=whole(fields, "head_dim", default=64),
+        biases=True,
+        other_parameters=whole(fields, "num_attention_heads") + experts["experts"],
+        **experts,
+    )
+
+
+def _experts(fields: Fields, *names: str) -> dict[str, int]:
+    return {"experts": whole(fields, *names), "experts_per_token": whole(fields, "num_experts_per_tok")}
 
 
 READERS: Mapping[str, Reader] = {
+    "gpt_oss": _gpt_oss,
+    "llama4_text": _llama4,
     "mixtral": _mixtral,
+    "olmoe": _olmoe,
     "qwen2_moe": _qwen2_moe,
     "qwen3_moe": _qwen3_moe,
 }

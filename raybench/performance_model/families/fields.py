@@ -39,6 +39,20 @@ def without(fields: Fields, *names: str) -> None:
             raise ValueError(f"{name} is true, which is not supported")
 
 
+def with_all(fields: Fields, name: str) -> None:
+    """Raises ValueError where this is off that is on in each released model of its kind."""
+    if not flag(fields, name, default=True):
+        raise ValueError(f"{name} is false, which is not supported")
+
+
+def layer_numbers(fields: Fields, name: str) -> list[int]:
+    """A list of layers, counted from 0; empty where it is absent or null."""
+    layers, named = whole(fields, "num_hidden_layers"), fields.get(name) or []
+    if not isinstance(named, list) or any(type(one) is not int or not 0 <= one < layers for one in named):
+        raise ValueError(f"{name} is {str(named)[:80]}, no list of layers from 0 to {layers - 1}")
+    return named
+
+
 def rotary(name: str, fields: Fields, *, shared: int | None = None, **own: Any) -> Transformer:
     """Of Llama's kind: RMSNorm, SwiGLU, rotary positions; ``own`` is what an architecture has of its own.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from raybench.performance_model.families.fields import Fields, Reader, flag, rotary, whole, without
+from raybench.performance_model.families.fields import Fields, Reader, flag, rotary, whole, with_all, without
 from raybench.performance_model.transformer import Transformer
 
 _FORMULAS = ("gelu_new", "gelu_fast")  # of transformers' GELUs, those written as operations
@@ -30,12 +30,12 @@ def _gpt2(name: str, fields: Fields) -> Transformer:
 
 
 def _gpt_neox(name: str, fields: Fields) -> Transformer:
-    _all_biases(fields, "attention_bias")
+    with_all(fields, "attention_bias")
     return rotary(name, fields, gated=False, norm="layer", biases=True, kv_heads=0)
 
 
 def _starcoder2(name: str, fields: Fields) -> Transformer:
-    _all_biases(fields, "use_bias")
+    with_all(fields, "use_bias")
     tied = flag(fields, "tie_word_embeddings", default=True)
     return rotary(name, fields, shared=2, gated=False, norm="layer", biases=True, tied=tied)
 
@@ -57,12 +57,35 @@ def _phi(name: str, fields: Fields) -> Transformer:
     )
 
 
-def _all_biases(fields: Fields, name: str) -> None:
-    if not flag(fields, name, default=True):
-        raise ValueError(f"{name} is false, which is not supported")
+def _falcon(name: str, fields: Fields) -> Transformer:
+    """Falcon of 7B and smaller (one head of keys and values, one norm), and of 11B, 40B and 180B ("new")."""
+    is_new = flag(fields, "new_decoder_architecture", default=False)
+    parallel = flag(fields, "parallel_attn", default=True)
+    hidden, heads = whole(fields, "n_embed", "hidden_size"), whole(fields, "num_attention_heads")
+    norms = whole(fields, "num_ln_in_parallel_attn", default=2 if is_new else 1) if parallel else 2
+    if (is_new and not parallel) or (parallel and norms not in ((1, 2) if is_new else (1,))):
+        raise ValueError(f"parallel_attn and num_ln_in_parallel_attn ({norms}) have no forward pass in its class")
+    shared = whole(fields, "num_kv_heads", default=heads)
+    own = {"hidden_size": hidden, "num_key_value_heads": heads if is_new or not _queries_share(fields) else 1}
+    return rotary(
+        name,
+        {**fields, **own, "intermediate_size": whole(fields, "ffn_hidden_size", default=4 * hidden)},
+        gated=False,
+        norm="layer",
+        biases=flag(fields, "bias", default=False),
+        norms_per_layer=norms,
+        parallel=parallel,
+        tied=flag(fields, "tie_word_embeddings", default=True),
+        **({"kv_heads": shared} if is_new else {}),
+    )
+
+
+def _queries_share(fields: Fields) -> bool:
+    return flag(fields, "multi_query", default=True)
 
 
 READERS: Mapping[str, Reader] = {
+    "falcon": _falcon,
     "gpt2": _gpt2,
     "gpt_neox": _gpt_neox,
     "phi": _phi,

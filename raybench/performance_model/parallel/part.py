@@ -12,7 +12,7 @@ from raybench.errors import UsageError
 from raybench.performance_model.counted_model import CountedModel
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.training_setup import TrainingSetup, keeps_gathered
-from raybench.performance_model.transformer import OF_EXPERTS, Transformer
+from raybench.performance_model.transformer import Transformer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +46,15 @@ class ModelPart(Transformer):
     @property
     def idle_parameters(self) -> int:
         """Weights of its experts that a token of its own does not pass; below zero where it passes others' instead."""
-        linears, more = self.linears(), max(1, self.experts // self.expert_ranks) - self.experts_per_token
-        each = sum(math.prod(linears[name]) for name in OF_EXPERTS & set(linears))
-        return (self.layers - self.dense_layers) * more * each if self.experts else 0
+        more = max(1, self.experts // self.expert_ranks) - self.experts_per_token
+        return (self.layers - self.dense_layers) * more * self.each_expert if self.experts else 0
 
     @property
     def expert_parameters(self) -> int:
         """Weights of the experts that this rank has; 0 where experts are not spread."""
         if self.expert_ranks == 1:
             return 0
-        layers, linears = self.layers - self.dense_layers, self.linears()
-        return layers * sum(math.prod(linears[name]) * self.copies(name) for name in OF_EXPERTS & set(linears))
+        return (self.layers - self.dense_layers) * self.each_expert * max(1, self.experts // self.expert_ranks)
 
 
 def held_parameters(part: Transformer, layout: Layout, shards: int) -> float:

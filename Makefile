@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long lint format docs nccl-matrix bench-parity bench-first-result bench-start-up bench-shaped bench-quick \
+.PHONY: help setup run test test-long lint format docs nccl-matrix bench-parity bench-first-result bench-start-up bench-shaped bench-compare bench-quick \
 	bench-agent bench-agent-scale bench-estimates bench-memory bench-planted fuzz bench-hogs bench-preflight bench-scan bench-verdicts collection readmes gpu-proof gpu-proof-dry gpu-paths gpu-pack site pictures clean
 
 help: ## this list
@@ -47,6 +47,9 @@ bench-start-up: ## raybench --help against torchrun --help, and where the start 
 
 bench-shaped: ## measured against true bandwidth on shaped links (root)
 	$(BIN)/python -m tests.measurements.shaped
+
+bench-compare: ## what compare says of real runs over one shaped link, the same twice and 5 % slower (root; 15 minutes; a quiet machine)
+	$(BIN)/python -m tests.comparison.live_pairs
 
 bench-quick: ## bench-parity and bench-first-result in brief
 	$(BIN)/python -m tests.measurements.steady --quick

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from raybench.comparison.interval import RatioInterval
+from raybench.comparison.trend import LEAST_CHANGE
 from raybench.documents.comparison.comparison import ComparedFigure, Difference
 from raybench.verdicts import SEVERITY, Conclusion
 
@@ -39,8 +40,12 @@ def changed_checks(outcomes: Sequence[Mapping[str, str]]) -> Changed:
 
 
 def difference_of(figure: ComparedFigure, found: RatioInterval) -> Difference:
-    """By the whole interval. One that holds 1 is no evidence that nothing differs: it must leave out LEAST_TOLD too."""
-    if not found.is_clear:
+    """By the whole interval. One that holds 1 is no evidence that nothing differs: it must leave out LEAST_TOLD too.
+
+    One that lies within LEAST_CHANGE of 1 is no difference even where it leaves out 1: launches of one run share its
+    seconds, so that two runs of the same thing differ by a little more than their launches do (methods, "Comparisons").
+    """
+    if not found.is_clear or found.is_within(LEAST_CHANGE):
         return "no difference" if found.is_within(LEAST_TOLD) else "cannot tell"
     return direction_of(figure.unit, is_more=found.ratio > 1)
 

@@ -1,5 +1,6 @@
 """Comet: an experiment of COMET_PROJECT_NAME. Without COMET_API_KEY it is kept as an archive for ``comet upload``."""
 
+import glob
 import logging
 import os
 from collections.abc import Iterable
@@ -45,7 +46,10 @@ class Comet:
             self.remark = f"{why}it is kept offline: comet upload {self._archive()}"
 
     def _archive(self) -> str:
-        return str(Path(self._folder) / f"{self._experiment.get_key()}.zip")
+        """The client opens its archive as it starts, and puts letters of its own behind the key where it may go on."""
+        key = self._experiment.get_key()
+        there = sorted(Path(self._folder).glob(f"{glob.escape(key)}*.zip"))
+        return str(there[0] if there else Path(self._folder) / f"{key}.zip")
 
     def log(self, figures: Iterable[Figures]) -> None:
         """At the place of the series as the step."""

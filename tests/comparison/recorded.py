@@ -19,3 +19,19 @@ def figure(*runs: Sequence[float], allowed: float = ALLOWED, factor: float = 1.0
 
 def side(*runs: Sequence[float], name: str = "runs", **options: float) -> Side:
     return Side(name=name, kind="run", machine={"nodes": "2"}, figures={KEY: figure(*runs, **options)})
+
+
+WHOLE_RUNS = json.loads((Path(__file__).parent / "shaped_runs.json").read_text(encoding="utf-8"))
+_SIZES = ("512K", "1024K")
+
+
+def whole_run(number: int) -> Side:
+    """A recorded run of three launches and two sizes: of each launch its median."""
+    run = WHOLE_RUNS[number]
+    figures = {
+        FigureKey(benchmark="all_reduce float32 sum", point=size): SideFigure(
+            unit="s", runs=(tuple(((seconds,),) for seconds in run[size]),), allowed=ALLOWED, order=order
+        )
+        for order, size in enumerate(_SIZES)
+    }
+    return Side(name=str(number), kind="run", machine={"nodes": "2"}, figures=figures)

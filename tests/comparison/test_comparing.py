@@ -14,7 +14,8 @@ from raybench.documents.comparison.comparison import Comparison
 from raybench.documents.run.result import RunResult
 from raybench.errors import UsageError
 from raybench.reports.formats import FORMATS
-from tests.comparison.recorded import FULL, KEY, SLOWER, side
+from tests.comparison.live_pairs import word_of
+from tests.comparison.recorded import FULL, KEY, SLOWER, WHOLE_RUNS, side, whole_run
 from tests.reports.sample import run_result
 
 
@@ -45,6 +46,20 @@ def test_one_run_a_side_never_says_no_difference_of_a_link_that_is_5_percent_slo
     assert all(one.verdict_reason.startswith("cannot tell in 1 figure: less than ") for one in open_ones)
     shown = [one.figures[0].least_shown for one in open_ones]
     assert all(share is not None and share > 0.03 for share in shown)
+
+
+def test_whole_runs_of_the_same_link_are_no_difference_and_5_percent_is_found() -> None:
+    """Launches of a run are alike to 0.1 %: without the 1 % that matters to nobody five of these were "slower"."""
+    numbers = {rate: [n for n, run in enumerate(WHOLE_RUNS) if run["rate"] == rate] for rate in ("100mbit", "95mbit")}
+    near = [(a, b) for some in numbers.values() for at, a in enumerate(some) for b in some[at + 1 : at + 4 : 2]]
+    same = Counter(word_of(compare([whole_run(a), whole_run(b)])) for a, b in near)
+    other = Counter(
+        word_of(compare([whole_run(a), whole_run(b)])) for a in numbers["100mbit"] for b in numbers["95mbit"][::4]
+    )
+    assert same["no difference"] >= 0.95 * same.total() > 100
+    assert set(same) == {"no difference", "cannot tell"}
+    assert other["slower"] >= 0.95 * other.total() == 190
+    assert set(other) == {"slower", "cannot tell"}
 
 
 def test_a_slower_link_is_said_to_be_slower_and_a_faster_one_faster() -> None:

@@ -1,0 +1,146 @@
+"""``python -m tests.comparison.live_pairs`` (root): what ``raybench compare`` says of real runs, pair by pair.
+
+Two nodes of the lab, their link held by tc at 100 Mbit/s, and in every third run at 95: 5 % slower. Each run is a
+``raybench run`` of its own on the lab's Ray cluster. Runs of the same thing are paired with those nearest in time, each
+slower one with every other; the order of measuring alternates, so that what else the machine does meets both sides.
+Limits: the verdict on the same thing twice is "no difference" for 95 of 100 pairs, and 5 % is found in 19 of 20.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from raybench.documents.comparison.comparison import Comparison
+from raybench.services.comparing.compare import compare_results
+from tests.lab.cluster import Lab
+from tests.lab.requirement import lab_available
+from tests.measurements.process import LaunchError, end_on_sigterm, raybench
+from tests.measurements.table import print_table, write_json
+
+_RATES = ("100mbit", "100mbit", "95mbit")
+_FULL, _SLOWER = _RATES[0], _RATES[-1]
+_FOUND, _SAME = 0.95, 0.95
+_NEAREST = 3  # each run with so many of the same rate that came after it
+_COMMAND = ("run", "--suite=all_reduce", "--sizes=512K:1M:2", "--iters=4", "--repeats=3", "--backend=gloo")
+
+
+def main() -> int:
+    """Measure, pair, print, write. Returns 1 where a share is below its limit, 2 where there is no lab."""
+    end_on_sigterm()
+    options = _options()
+    reason = lab_available()
+    if reason is not None:
+        print(f"live_pairs: {reason}", file=sys.stderr)
+        return 2
+    began = time.monotonic()
+    with Lab(nodes=2) as lab:
+        lab.start_ray()
+        runs = [_run(lab, number, _RATES[number % 3], options) for number in range(3 * options.rounds)]
+    print(
+        f"{len(runs)} runs in {time.monotonic() - began:.0f} s; load {os.getloadavg()[1]:.1f} on {os.cpu_count()} CPUs"
+    )
+    return judge(runs, options.output)
+
+
+def judge(runs: Sequence[dict[str, Any]], output: Path | None) -> int:
+    """Compare all pairs of runs and say which share of them is right."""
+    same = Counter(map(outcome, _same_pairs(runs)))
+    slower = Counter(map(outcome, _other_pairs(runs)))
+    near = Counter(map(outcome, _neighbours(runs)))
+    table = (("same twice", same, "no difference"), ("5 % slower, next to it", near, "slower"))
+    table = (*table, ("5 % slower, all pairs", slower, "slower"))
+    rows = [
+        [name, str(found.total()), word, f"{found[word] / found.total():.3f}", _said(found)]
+        for name, found, word in table
+    ]
+    print_table("raybench compare A B", ["pairs", "count", "wanted", "share", "all words"], rows)
+    write_json(output, "live_pairs", {"runs": list(runs), "words": {name: dict(found) for name, found, _ in table}})
+    missed = same["no difference"] < _SAME * same.total() or near["slower"] < _FOUND * near.total()
+    return int(missed)
+
+
+def outcome(pair: tuple[Path, Path]) -> str:
+    """What the verdict says of the second beside the first: of any figure that differs, else of all together."""
+    return word_of(compare_results(pair))
+
+
+def word_of(found: Comparison) -> str:
+    """What a comparison says: of any figure that differs, else of all together."""
+    for figure in found.figures:
+        if figure.difference in ("slower", "faster"):
+            return figure.difference
+    if found.verdict == "ok" and found.verdict_reason.startswith("no difference"):
+        return "no difference"
+    return "cannot tell" if found.verdict == "unknown" else found.verdict
+
+
+def _same_pairs(runs: Sequence[dict[str, Any]]) -> Iterator[tuple[Path, Path]]:
+    for rate in (_FULL, _SLOWER):
+        paths = [Path(run["path"]) for run in runs if run["rate"] == rate]
+        for place, path in enumerate(paths):
+            yield from ((path, later) for later in paths[place + 1 : place + 1 + _NEAREST])
+
+
+def _neighbours(runs: Sequence[dict[str, Any]]) -> Iterator[tuple[Path, Path]]:
+    for before, after in pairwise(runs):
+        if (before["rate"], after["rate"]) == (_FULL, _SLOWER):
+            yield Path(before["path"]), Path(after["path"])
+
+
+def _other_pairs(runs: Sequence[dict[str, Any]]) -> Iterator[tuple[Path, Path]]:
+    slower = [Path(run["path"]) for run in runs if run["rate"] == _SLOWER]
+    yield from ((Path(run["path"]), one) for run in runs if run["rate"] == _FULL for one in slower)
+
+
+def _said(found: "Counter[str]") -> str:
+    return ", ".join(f"{word} {count}" for word, count in found.most_common())
+
+
+def _run(lab: Lab, number: int, rate: str, options: argparse.Namespace) -> dict[str, Any]:
+    """One run at a rate; its result is kept in ``options.folder``, and read from there by the comparison."""
+    lab.shape(lab.nodes[1], rate)
+    written = lab.folder.shared / f"run-{number:03d}"
+    command = [*raybench(), *options.command, "--nodes=2", "--address", lab.ray_address, "--quiet", "--keep-warm=600"]
+    began = time.monotonic()
+    done = lab.nodes[0].run([*command, f"--output-dir={written}"], timeout=300)
+    if done.returncode not in (0, 1, 3):
+        raise LaunchError(
+            f"{' '.join(command)} ended with {done.returncode}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
+    (result,) = written.glob("*/result.json")
+    kept = options.folder / f"{number:03d}-{rate}"
+    kept.mkdir(parents=True, exist_ok=True)
+    path = kept / "result.json"
+    path.write_bytes(result.read_bytes())
+    content = json.loads(path.read_text(encoding="utf-8"))
+    seconds = {
+        f"{one['name']} {point.get('message_bytes', '')}": point["seconds"]["median"]
+        for one in content["benchmarks"]
+        for point in one["points"]
+        if "seconds" in point
+    }
+    took = time.monotonic() - began
+    print(f"{number:3d} {rate:>8} {took:5.1f} s, load {os.getloadavg()[0]:4.1f}: {seconds}", flush=True)
+    return {"path": str(path), "rate": rate, "load": os.getloadavg()[0], "seconds": seconds, "took_seconds": took}
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.comparison.live_pairs", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--rounds", type=int, default=20, help="of two runs at 100 Mbit/s and one at 95")
+    parser.add_argument("--folder", type=Path, default=Path("runs/live-pairs"), help="where the results are kept")
+    parser.add_argument("--output", type=Path, help="JSON file for the figures")
+    parser.add_argument("command", nargs="*", default=list(_COMMAND), help="the raybench command, after --")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

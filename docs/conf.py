@@ -1,8 +1,10 @@
 """The site: ``make site``, by Sphinx with MyST. Pages that are made from the code are written to ``_made`` first."""
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,6 +27,8 @@ suppress_warnings = [
 ]  # links into the checkout; output that is no code
 exclude_patterns = ["_build"]
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["width.css"]
 html_title = f"raybench {release}"
 html_show_sphinx = False
 html_copy_source = False
@@ -54,6 +58,44 @@ def _pages_of(command: click.Command, above: click.Context, name: str) -> Iterat
         for inner in command.list_commands(context):
             if (found := command.get_command(context, inner)) is not None:
                 yield from _pages_of(found, context, inner)
+
+
+_MERMAID = re.compile(r"^```mermaid\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BOX = re.compile(r'(\w+)(?:\["(.*?)"\])?')
+_ARROW = re.compile(r" (?:-->|-- (?P<solid>[\w ]+) -->|-\. (?P<dotted>[\w ]+) \.->) ")
+
+
+def arrows_in_words(page: str) -> str:
+    """The page with its flowcharts, which a browser draws by a script from elsewhere only, as lists of arrows."""
+    return _MERMAID.sub(lambda block: "\n".join(f"- {line}" for line in _arrows(block[1])), page)
+
+
+def _arrows(chart: str) -> Iterator[str]:
+    """One line for each chain; arrows of one box to several stand in one."""
+    labels = {box[1]: _label(box[2]) for box in _BOX.finditer(chart) if box[2]}
+    lines: dict[str, list[str]] = {}
+    for line in chart.split("\n"):
+        said = [one["solid"] or one["dotted"] for one in _ARROW.finditer(line)]
+        arrows = [f" —{word}→ " if word else " → " for word in said]
+        names = [labels.get(box[1], box[1]) for part in _ARROW.split(line)[::3] if (box := _BOX.search(part))]
+        if arrows:
+            rest = "".join(arrow + name for arrow, name in zip(arrows[1:], names[2:], strict=True))
+            lines.setdefault(f"{names[0]}{arrows[0]}", []).append(names[1] + rest)
+    yield from (first + ", ".join(others) for first, others in lines.items())
+
+
+def _label(text: str) -> str:
+    """What is bold in a box, else its first line."""
+    return ", ".join(re.findall(r"<b>(.*?)</b>", text)) or text.partition("<br/>")[0]
+
+
+def _read(_app: Any, _name: str, source: list[str]) -> None:
+    source[0] = arrows_in_words(source[0])
+
+
+def setup(app: Any) -> None:
+    """Sphinx asks a configuration for it."""
+    app.connect("source-read", _read)
 
 
 write_made_pages()

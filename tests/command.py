@@ -136,6 +136,7 @@ def started(
     folder, mark = Path(tempfile.mkdtemp(prefix="t-")), secrets.token_hex(8)
     (folder / "tmp").mkdir()
     for name, content in (beside or {}).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
     runs = Path(output) if output else folder / "runs"
     extra = [] if given else ["--output-dir", str(runs)]

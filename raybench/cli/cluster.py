@@ -59,7 +59,7 @@ def command() -> None:
               "raybench builds an environment with the versions of this machine]")  # fmt: skip
 @click.option("--wheelhouse", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
               help="Folder of wheels on this machine, for hosts that reach no package index.")  # fmt: skip
-@click.option("--check", is_flag=True, help="Say what would be done and do nothing.")
+@click.option("--check", "--dry-run", is_flag=True, help="Say what would be done and do nothing.")
 def up(as_json: bool, quiet: bool, **options: Any) -> None:
     """Bring up the cluster. Called again, it changes nothing but brings back what fell out."""
     announce("reading the inventory", quiet=quiet)

@@ -11,7 +11,7 @@ LOGIN_LIMIT = (
     "Give a host up that has not let raybench log in after so many seconds, and say where its login hangs.  "
     "[default: 60]"
 )
-_UP_TO_A_DAY = click.FloatRange(1, 86400)  # seconds
+UP_TO_A_DAY = click.FloatRange(1, 86400)  # seconds
 PLACE_OPTIONS: list[Any] = [
     click.option("--nodes", type=int, metavar="N", help="Nodes to use.  [default: all of the cluster; 1 embedded]"),
     click.option("--gpus-per-node", type=int, metavar="G", help="Ranks a node, one per GPU.  [default: all GPUs]"),
@@ -68,11 +68,11 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
 def time_limit(default_seconds: float, help_text: str) -> Callable[[Function], Function]:
     """``--timeout`` of a command that asks hosts: from a second to a day."""
     return click.option(
-        "--timeout", "timeout_seconds", type=_UP_TO_A_DAY, default=default_seconds, show_default=True, metavar="S",
+        "--timeout", "timeout_seconds", type=UP_TO_A_DAY, default=default_seconds, show_default=True, metavar="S",
         help=help_text,
     )  # fmt: skip
 
 
 def host_time_limit(help_text: str) -> Callable[[Function], Function]:
     """``--host-timeout``: likewise, of each host; None where it is not given."""
-    return click.option("--host-timeout", "host_timeout_seconds", type=_UP_TO_A_DAY, metavar="S", help=help_text)
+    return click.option("--host-timeout", "host_timeout_seconds", type=UP_TO_A_DAY, metavar="S", help=help_text)

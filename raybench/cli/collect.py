@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from raybench.cli.cluster_options import time_limit
+from raybench.cli.cluster_options import UP_TO_A_DAY
 from raybench.cli.output import announce, echo_json, printing, say
 from raybench.cli.usage.command import TopicCommand
 
@@ -62,7 +62,10 @@ Examples:
     help="Instead of ~/.ssh/config.",
 )
 @click.option("-f", "--forks", type=click.IntRange(1, 256), default=16, show_default=True, help="Hosts at a time.")
-@time_limit(600.0, "Time of one host, seconds.")
+@click.option(
+    "--host-timeout", "--timeout", "timeout_seconds", type=UP_TO_A_DAY, default=600.0, show_default=True, metavar="S",
+    help="Give a host up after so many seconds.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print collection.json instead of a table.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def command(as_json: bool, quiet: bool, **options: Any) -> None:

@@ -28,7 +28,7 @@ Examples:
 )
 @click.option("--limit", metavar="PATTERN", help="Only these hosts or groups of the inventory.")
 @click.option("--tags", "tag_text", default="", metavar="TAG,...", help="Only these roles or items, such as memlock.")
-@click.option("--check", is_flag=True, help="Say what would be changed, and change nothing.")
+@click.option("--check", "--dry-run", is_flag=True, help="Say what would be changed, and change nothing.")
 @click.option("--diff", is_flag=True, help="Show every change line by line.")
 @click.option("--rollback", is_flag=True, help="Bring back what the hosts were before.")
 @click.option("--remove-packages", is_flag=True, help="With --rollback: remove the packages that were installed, too.")

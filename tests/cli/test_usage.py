@@ -121,6 +121,8 @@ def test_topics_name_each_option_once_and_none_that_is_gone() -> None:
         (("train", "--checkpoint-activations"), ("checkpoint_activations", True)),
         (("checkpoint", "--check", "/x"), ("check", "/x")),
         (("selftest", "--gpu"), ("gpu", True)),
+        (("collect", "-i", "a,", "--timeout", "9"), ("timeout_seconds", 9.0)),
+        (("configure", "--dry-run"), ("check", True)),
     ],
 )
 def test_an_old_name_is_taken_where_the_new_one_is(words: tuple[str, ...], value: tuple[str, object]) -> None:

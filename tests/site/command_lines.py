@@ -11,7 +11,7 @@ _FENCE = re.compile(r"^( *)```(\w+)?[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILI
 _INLINE = re.compile(r"(?<!`)`(raybench\s[^`]+)`(?!`)")
 _SHELL = {"sh", "bash", "console"}
 _PROMPT = "$ "
-_ENDS = {"|", ">", ">>", "&&", ";", "2>", "||", "&"}
+_ENDS = {"|", ">", ">>", "&&", ";", "2>", "||", "&", ")"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ def command() -> None:
     """
 
 
-@command.command()
+@command.command(epilog=EXAMPLES)
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--output", "-o", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The file of the baseline."
@@ -41,7 +41,7 @@ def create(runs: tuple[Path, ...], output: Path) -> None:
     say(f"raybench: {output}: {len(made.figures)} figures of {len(made.run_ids)} runs")
 
 
-@command.command()
+@command.command(epilog=EXAMPLES)
 @click.argument("baseline", type=click.Path(path_type=Path))
 @click.argument("result", type=click.Path(path_type=Path))
 @click.option("--gate", default="5%", show_default=True, metavar="SHARE", help="The least regression that counts.")

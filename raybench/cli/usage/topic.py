@@ -90,11 +90,12 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 })  # fmt: skip
 OTHER = "Other"
 
-# old name -> the one that stands in the help; the old one is taken where the new one is, and shown nowhere
+# old or other name -> the one that stands in the help; it is taken where that one is, and shown nowhere beside it
 OLD_NAMES: Mapping[str, str] = MappingProxyType({
     "--accumulate": "--gradient-accumulation-steps",
     "--accumulation": "--gradient-accumulation-steps",
     "--check": "--inspect",
+    "--dry-run": "--check",
     "--checkpoint-activations": "--activation-checkpointing",
     "--every": "--interval",
     "--feedforward": "--intermediate-size",
@@ -106,6 +107,7 @@ OLD_NAMES: Mapping[str, str] = MappingProxyType({
     "--list": "--list-checks",
     "--name": "--job-name",
     "--time-limit": "--timeout",
+    "--timeout": "--host-timeout",
     "--limit-seconds": "--trial-timeout or --request-timeout",
 })  # fmt: skip
 _TOPIC_OF = {name: title for title, names in TOPICS.items() for name in names}

@@ -1,5 +1,6 @@
 """All runs of a folder: where a figure changes, what came with it, and that the same thing changes nowhere."""
 
+import gc
 import json
 import random
 import tracemalloc
@@ -147,6 +148,7 @@ def test_a_run_more_costs_little_memory(tmp_path: Path, monkeypatch: pytest.Monk
 
     def counted(self: Past, *run: Any) -> None:
         taken(self, *run)
+        gc.collect()  # what waits to be collected is not held
         kept.append(tracemalloc.get_traced_memory()[0])
 
     monkeypatch.setattr(Past, "take", counted)

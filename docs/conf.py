@@ -32,6 +32,7 @@ html_css_files = ["width.css"]
 html_title = f"raybench {release}"
 html_show_sphinx = False
 html_copy_source = False
+html_use_index = False  # nothing is put into it
 man_pages: list[tuple[str, str, str, list[str], int]] = [
     ("_made/commands", "raybench", "is a GPU cluster healthy, and does training get its network", [], 1)
 ]

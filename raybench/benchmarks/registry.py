@@ -25,6 +25,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "quick": ("all_reduce",),
     "p2p": ("send_recv", "p2p_matrix"),
     "training": ("ddp", "fsdp"),
+    "all": (*OPERATIONS, "ddp", "fsdp", "memory", "checkpoint"),
 }
 
 

@@ -15,6 +15,7 @@ Examples:
   raybench run --nodes 2                          two emulated nodes on this machine
   raybench run --nodes 10 --address head:6379     ten nodes of a running Ray cluster
   raybench run --suite all_reduce --sizes 8:8G:2 --repeats 5
+  raybench run --suite all                        collectives, ddp and fsdp, memory, checkpoint
   raybench run --suite all_reduce,p2p_matrix --dtype bfloat16 --env NCCL_ALGO=Ring
   raybench run --baseline runs/20261121-014502-3f9a   is it still as fast as then?
   raybench run --nodes 8 --isolate                prove or withdraw what it says of a slow node
@@ -23,8 +24,8 @@ Examples:
 """
 
 _OPTIONS: list[Any] = [
-    click.option("--suite", metavar="NAME,...", help="Benchmarks or suites: collectives, quick, p2p, all_reduce, ...  "
-                 "[default: collectives]"),
+    click.option("--suite", metavar="NAME,...", help="Benchmarks or suites: collectives, quick, p2p, training, all, "
+                 "all_reduce, ...  [default: collectives]"),
     click.option("-b", "--sizes", metavar="BEGIN:END:FACTOR", help="Message sizes, such as 8:256M:2, 1M:8M:+1M or "
                  "4K,1M.  [default: 8:8G:2 with nccl, 1K:16M:4 with others]"),
     click.option("--p2p-size", metavar="SIZE", help="Message size of the p2p matrix.  [default: 4M]"),

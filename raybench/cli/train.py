@@ -24,6 +24,7 @@ Examples:
   raybench train --strategy qlora --model mistral-7b --sequence-length 512 --profile
   raybench train --model gpt2 --gpus-per-node 8 --nsys-command    lines to paste for Nsight Systems
   raybench train --strategy lora --adapter peft --model llama-8b --weights /models/llama-8b
+  raybench train --strategy lora --model llama-8b --lora-rank 8 --lora-targets q_proj,v_proj
   raybench train --strategy fsdp --sharding hybrid --nodes 4 --address head:6379 --json > result.json
 """
 
@@ -66,6 +67,8 @@ _OPTIONS: list[Any] = [
     click.option("--powersgd-rank", type=int, metavar="N", help="Of --comm-hook powersgd.  [default: 1]"),
     click.option("--lora-rank", type=int, metavar="N", help="[default: 16]"),
     click.option("--lora-alpha", type=float, metavar="X", help="[default: 32]"),
+    click.option("--lora-targets", metavar="NAME,...", help="Linear layers that get an adapter, such as q_proj,v_proj. "
+                 " [default: every one]"),
     click.option("--adapter", metavar="own|peft", help="Of lora and qlora: raybench's own, or peft's (its 4-bit base "
                  "by bitsandbytes), which every node must have.  [default: own]"),
     click.option("-n", "--steps", type=int, metavar="N", help="Timed steps.  [default: 20]"),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from raybench.benchmarks.training.options import targets_of
 from raybench.errors import UsageError
 from raybench.services.estimate_machine import machine_of, measured_runs, network_of
 from raybench.services.planning.counted_model import counted_model, is_import_path
@@ -215,14 +216,6 @@ def _counted(options: EstimateOptions, changes: dict[str, int]) -> "Transformer"
     return counted_model(options.model, sequence_length=length, dtype=options.dtype)
 
 
-def _targets(text: str | None) -> tuple[str, ...]:
-    """Names of linear layers; none given: all of them."""
-    names = () if text is None else tuple(name.strip() for name in text.split(","))
-    if not all(names):
-        raise UsageError(f"--lora-targets '{text}' has an empty part; write names such as q_proj,v_proj")
-    return names
-
-
 def _setup(options: EstimateOptions, model: "Transformer") -> Any:
     from raybench.performance_model.training_setup import TrainingSetup, heaviest, strategy_named
 
@@ -246,7 +239,7 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         gradients_kept=options.accumulation > 1 or (strategy in _KEEPING and options.world_size > 1),
         whole_gradients=options.accumulation > 1 and not options.reduce_each,
         lora_rank=options.lora_rank,
-        lora_targets=_targets(options.lora_targets),
+        lora_targets=() if options.lora_targets is None else targets_of(options.lora_targets),
         quantized=options.qlora,
         kernels=options.kernels or "plain",
         compiled=options.compile,

@@ -51,7 +51,8 @@ class TrainingOptions:
     ``grad-op`` keeps the gathered parameters between forward and backward, ``hybrid`` shards within a node and
     replicates over nodes; with ``reduce_each`` gradients are reduced after each micro-batch, else added up whole and
     reduced after the last. ``comm_hook`` says what gradients are sent as: ``hook.py``. ``adapter`` is of lora and
-    qlora: raybench's own, or peft's with bitsandbytes' 4-bit base.
+    qlora: raybench's own, or peft's with bitsandbytes' 4-bit base; ``lora_targets``: the linear layers that have one,
+    by the names that Llama's code gives them; none: all.
     ``data``: random samples, which nothing can be learned from; a set of MADE_DATA; or a file or folder of text. Of it
     ``validation_share`` is held out and evaluated every ``eval_every`` timed steps (0: never, None: ten times) and at
     the end. ``lr_warmup_steps`` count from the first step, before the timed ones.
@@ -83,6 +84,7 @@ class TrainingOptions:
     powersgd_rank: int = 1
     lora_rank: int = 16
     lora_alpha: float = 32.0
+    lora_targets: tuple[str, ...] = ()
     adapter: str = "own"
     steps: int = 20
     warmup_steps: int = 5
@@ -136,7 +138,7 @@ class TrainingOptions:
 
     def parameters(self) -> dict[str, Any]:
         """What a result records of it."""
-        return asdict(self) | {"hidden_dims": list(self.hidden_dims)}
+        return asdict(self) | {"hidden_dims": list(self.hidden_dims), "lora_targets": list(self.lora_targets)}
 
 
 def _flag(name: str) -> str:
@@ -161,11 +163,21 @@ def dims_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
+def targets_of(text: str) -> tuple[str, ...]:
+    """Names of linear layers from ``q_proj,v_proj``. Raises UsageError for a list with an empty part."""
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise UsageError(f"--lora-targets '{text}' has an empty part; write names such as q_proj,v_proj")
+    return names
+
+
 def normalised(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a file or the command line with short names of types written out and widths as numbers."""
+    """Settings of a file or the command line with short names of types written out and lists as such."""
     values = dict(settings)
     if isinstance(values.get("dtype"), str):
         values["dtype"] = plain_dtype(values["dtype"])
     if isinstance(values.get("hidden_dims"), str):
         values["hidden_dims"] = dims_of(values["hidden_dims"])
+    if isinstance(values.get("lora_targets"), str):
+        values["lora_targets"] = targets_of(values["lora_targets"])
     return values

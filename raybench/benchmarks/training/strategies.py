@@ -125,7 +125,13 @@ def prepare(model: nn.Module, name: str, device: torch.device, options: Training
     if name in ("lora", "qlora") and options.adapter == "peft":
         adapt_by_peft(model, options, compute_dtype(dtype), quantised=name == "qlora")
     elif name in ("lora", "qlora"):
-        adapt(model, rank=options.lora_rank, alpha=options.lora_alpha, quantised=name == "qlora")
+        adapt(
+            model,
+            rank=options.lora_rank,
+            alpha=options.lora_alpha,
+            quantised=name == "qlora",
+            targets=options.lora_targets,
+        )
 
 
 def materialise(model: nn.Module, device: torch.device, options: TrainingOptions) -> None:

@@ -17,7 +17,7 @@ def _suites() -> Iterable[str]:
     from raybench.benchmarks.messages.operations import OPERATIONS
     from raybench.benchmarks.registry import SUITES
 
-    return dict.fromkeys((*SUITES, "all", *OPERATIONS))
+    return dict.fromkeys((*SUITES, *OPERATIONS))
 
 
 def _node_types() -> Iterable[str]:

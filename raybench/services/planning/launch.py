@@ -45,6 +45,7 @@ def command_of(way: "Way", request: "EstimateRequest", model: str, *, gpus_per_n
         words += ["--reduce-each"] if reduces_each(way) else []
     words += ["--optimizer", setup.optimizer] if setup.optimizer != _TRAINED[0] else []
     words += ["--lora-rank", str(setup.lora_rank)] if adapted and setup.lora_rank != _USUAL_RANK else []
+    words += ["--lora-targets", ",".join(setup.lora_targets)] if setup.lora_targets else []
     words += ["--activation-checkpointing"] if setup.checkpointing else []
     words += ["--compile"] if setup.compiled else []
     return shlex.join(words)
@@ -120,7 +121,8 @@ def _adapter_lines(way: "Way") -> tuple[str, ...]:
     if not setup.lora_rank:
         return ()
     packed = " --load_in_4bit True --bnb_4bit_quant_type nf4" if setup.quantized else ""
-    return (f"trl: --use_peft True --lora_r {setup.lora_rank} --lora_target_modules all-linear{packed}",)
+    targets = " ".join(setup.lora_targets) or "all-linear"
+    return (f"trl: --use_peft True --lora_r {setup.lora_rank} --lora_target_modules {targets}{packed}",)
 
 
 def _zero_lines(way: "Way") -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """What an earlier ``train`` or ``memory`` measured, why it cannot stand for a way to train, how it differs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -152,7 +152,6 @@ def _setup_differences(setting: Setting, request: "EstimateRequest") -> Iterator
         ("offload", setup.offload != "none"),
         ("attention without flash", not setup.flash_attention),
         (f"parameters of {setup.parameter_bytes} bytes", setup.parameter_bytes != _FP32_BYTES),
-        ("other LoRA targets", bool(setup.lora_targets)),
     )
     yield from (f"asked with {text}" for text, is_so in asked_otherwise if is_so)
 
@@ -172,6 +171,8 @@ def _of_training(setting: Setting, request: "EstimateRequest") -> Iterator[str]:
         yield f"strategy {name if name != 'fsdp' else strategy}, asked {setup.strategy}"
     if setup.lora_rank and name in ("lora", "qlora") and setting.parameter("lora_rank") != setup.lora_rank:
         yield f"LoRA rank {setting.parameter('lora_rank')}, asked {setup.lora_rank}"
+    if setup.lora_rank and name in ("lora", "qlora"):
+        yield from _target_difference(setting.parameter("lora_targets"), setup.lora_targets)
     if strategy == setup.strategy != "ddp" and request.accumulation > 1:
         yield from _reduction_difference(bool(setting.parameter("reduce_each")), not setup.whole_gradients)
     hook, bucket = setting.parameter("comm_hook"), setting.parameter("bucket_mib")
@@ -181,6 +182,17 @@ def _of_training(setting: Setting, request: "EstimateRequest") -> Iterator[str]:
         yield f"buckets of {bucket} MiB"
     if request.power_watts is not None:
         yield f"asked with {request.power_watts:g} W a GPU"
+
+
+def _target_difference(measured: Any, asked: Sequence[str]) -> Iterator[str]:
+    """Of LoRA; a result that does not name the linear layers adapts every one."""
+    names = measured if isinstance(measured, list) else []
+    if sorted(map(str, names)) != sorted(asked):
+        yield f"LoRA of {_layers(names)}, asked {_layers(asked)}"
+
+
+def _layers(names: Sequence[Any]) -> str:
+    return ", ".join(map(str, names)) or "every linear layer"
 
 
 def _reduction_difference(measured_each: bool, asked_each: bool) -> Iterator[str]:
@@ -217,6 +229,8 @@ def _of_memory(setting: Setting, request: "EstimateRequest") -> Iterator[str]:
         yield f"1 micro-batch a step, asked {request.accumulation}"
     if name in ("lora", "qlora") and setup.lora_rank != _MEMORY_RANK:
         yield f"LoRA rank {_MEMORY_RANK}, asked {setup.lora_rank}"
+    if name in ("lora", "qlora"):
+        yield from _target_difference(None, setup.lora_targets)
 
 
 def _batch_difference(setting: Setting, request: "EstimateRequest") -> str:

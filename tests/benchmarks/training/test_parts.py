@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from raybench.benchmarks.memory.trial import Order, measure, measure_apart
-from raybench.benchmarks.training.models.adapters import AdaptedLinear, QuantisedWeight, adapt, nf4_values
+from raybench.benchmarks.training.models.adapters import AdaptedLinear, FrozenLinear, QuantisedWeight, adapt, nf4_values
 from raybench.benchmarks.training.models.initial import fill
 from raybench.benchmarks.training.models.shapes import check_model, flop_per_sample, shape_of, weight_shapes
 from raybench.benchmarks.training.models.trainable import trainable_of
@@ -63,13 +63,22 @@ def test_adapters_begin_as_the_base_and_alone_are_trained() -> None:
     assert [name for name, one in adapted.named_parameters() if one.grad is not None] == ["lora_a", "lora_b"]
 
 
-def test_adapters_are_as_many_as_the_formula_says() -> None:
-    options = TrainingOptions(model="tiny", lora_rank=4)
+@pytest.mark.parametrize("targets", [(), ("q_proj", "v_proj")])
+@pytest.mark.parametrize("quantised", [True, False])
+def test_adapters_are_as_many_as_the_formula_says(targets: tuple[str, ...], quantised: bool) -> None:
+    options = TrainingOptions(model="tiny", lora_rank=4, lora_targets=targets)
     model = trainable_of(options).build()
     fill(model, seed=0)
-    adapt(model, rank=4, alpha=8, quantised=True)
-    trained = sum(one.numel() for one in model.parameters() if one.requires_grad)
-    assert trained == shape_of(options)[0].lora_parameters(4)
+    before = model(tokens := torch.arange(64)[None])
+    adapt(model, rank=4, alpha=8, quantised=quantised, targets=targets)
+    trained = [name for name, one in model.named_parameters() if one.requires_grad]
+    count = sum(one.numel() for one in model.parameters() if one.requires_grad)
+    assert count == shape_of(options)[0].lora_parameters(4, targets)
+    assert {name.split(".")[-2] for name in trained} == set(targets or shape_of(options)[0].linears())
+    frozen = [one for one in model.modules() if isinstance(one, FrozenLinear)]
+    assert len(frozen) == 7 * 2  # the base of the others is in 4 bits all the same
+    assert all((one.quantised is not None) == quantised for one in frozen)
+    assert torch.allclose(model(tokens), before, atol=0.05 if quantised else 1e-6)
 
 
 def safetensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
@@ -172,6 +181,8 @@ def test_memory_of_a_trial_in_a_process_of_its_own() -> None:
         ({"steps": 0}, "--steps is 0"),
         ({"learning_rate": float("nan")}, "--learning-rate"),
         ({"sharding": "half"}, "--sharding 'half'"),
+        ({"lora_targets": ("q_proj", "c_attn")}, "linear layer of tiny"),
+        ({"model": "mlp", "lora_targets": ("q_proj",)}, "--lora-targets is of transformers"),
         ({"adapter": "loralib"}, "--adapter 'loralib' is not known; there are: own, peft"),
     ],
 )
@@ -181,9 +192,12 @@ def test_what_cannot_be_trained_is_wrong_use(options: dict[str, Any], message: s
 
 
 def test_short_names_and_widths_as_typed() -> None:
-    assert normalised({"dtype": "bf16", "hidden_dims": "64 32,16"}) == {
+    assert normalised({"dtype": "bf16", "hidden_dims": "64 32,16", "lora_targets": "q_proj, v_proj"}) == {
         "dtype": "bfloat16",
         "hidden_dims": (64, 32, 16),
+        "lora_targets": ("q_proj", "v_proj"),
     }
+    with pytest.raises(UsageError, match="empty part"):
+        normalised({"lora_targets": "q_proj,"})
     with pytest.raises(UsageError, match="hidden-dims"):
         dims_of("64;32")

@@ -6,6 +6,7 @@ themselves, in groups of 256 ("double quantisation"): 4 + 8/64 + 32/(64 x 256) =
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -97,20 +98,39 @@ class _FrozenProduct(torch.autograd.Function):
         return gradient @ ctx.weight.dense(gradient.dtype), None
 
 
-class AdaptedLinear(nn.Module):
+class FrozenLinear(nn.Module):
+    """A linear layer that is not trained, in 4 bits where it is ``quantised``."""
+
+    def __init__(self, base: nn.Linear, *, quantised: bool) -> None:
+        super().__init__()
+        self.quantised = QuantisedWeight(base.weight) if quantised else None
+        self.frozen = None if quantised else nn.Parameter(base.weight.detach(), requires_grad=False)
+        self.bias = None if base.bias is None else nn.Parameter(base.bias.detach(), requires_grad=False)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """(..., in) to (..., out)."""
+        return self._base(_cast(inputs))
+
+    def _base(self, states: torch.Tensor) -> torch.Tensor:
+        if self.quantised is not None:
+            output: torch.Tensor = _FrozenProduct.apply(states, self.quantised)  # type: ignore[no-untyped-call]  # torch's
+        else:
+            assert self.frozen is not None
+            output = functional.linear(states, self.frozen.to(states.dtype))
+        return output if self.bias is None else output + self.bias.to(output.dtype)
+
+
+class AdaptedLinear(FrozenLinear):
     """A frozen linear layer plus a trained product of two thin matrices: ``base(x) + alpha / rank * x A^T B^T``.
 
     As in LoRA (Hu et al. 2021) A is random and B zero, so that training starts from the base.
     """
 
     def __init__(self, base: nn.Linear, *, rank: int, alpha: float, quantised: bool) -> None:
-        super().__init__()
+        super().__init__(base, quantised=quantised)
         rank = min(rank, base.in_features, base.out_features)
         device = base.weight.device
         self._scale = alpha / rank
-        self.quantised = QuantisedWeight(base.weight) if quantised else None
-        self.frozen = None if quantised else nn.Parameter(base.weight.detach(), requires_grad=False)
-        self.bias = None if base.bias is None else nn.Parameter(base.bias.detach(), requires_grad=False)
         self.lora_a = nn.Parameter(torch.empty(rank, base.in_features, device=device))
         self.lora_b = nn.Parameter(torch.zeros(base.out_features, rank, device=device))
         bound = 1 / math.sqrt(base.in_features)
@@ -119,24 +139,22 @@ class AdaptedLinear(nn.Module):
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """(..., in) to (..., out)."""
-        dtype = torch.get_autocast_dtype(inputs.device.type) if torch.is_autocast_enabled(inputs.device.type) else None
-        states = inputs if dtype is None else inputs.to(dtype)
-        if self.quantised is not None:
-            output: torch.Tensor = _FrozenProduct.apply(states, self.quantised)  # type: ignore[no-untyped-call]  # torch's
-        else:
-            assert self.frozen is not None
-            output = functional.linear(states, self.frozen.to(states.dtype))
-        if self.bias is not None:
-            output = output + self.bias.to(output.dtype)
+        states = _cast(inputs)
         thin = functional.linear(states, self.lora_a.to(states.dtype))
-        return output + functional.linear(thin, self.lora_b.to(states.dtype)) * self._scale
+        return self._base(states) + functional.linear(thin, self.lora_b.to(states.dtype)) * self._scale
 
 
-def adapt(model: nn.Module, *, rank: int, alpha: float, quantised: bool) -> None:
-    """Freeze a model and put an adapter beside every linear layer of its blocks, one layer at a time.
+def _cast(inputs: torch.Tensor) -> torch.Tensor:
+    """In the type that autocast computes in, where it is on."""
+    kind = inputs.device.type
+    return inputs.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else inputs
 
-    The base is quantised in place, so the peak is the dense model and one layer. Embeddings and the output layer stay
-    as they are, frozen, as in QLoRA.
+
+def adapt(model: nn.Module, *, rank: int, alpha: float, quantised: bool, targets: Sequence[str] = ()) -> None:
+    """Freeze a model and put an adapter beside each linear layer of its blocks that ``targets`` name; none: all.
+
+    The base of all layers is quantised in place, one at a time, so the peak is the dense model and one layer.
+    Embeddings and the output layer stay as they are, frozen, as in QLoRA.
     """
     for parameter in model.parameters():
         parameter.requires_grad_(False)
@@ -144,5 +162,8 @@ def adapt(model: nn.Module, *, rank: int, alpha: float, quantised: bool) -> None
         for name, module in list(block.named_modules()):
             if isinstance(module, nn.Linear):
                 parent, _, last = name.rpartition(".")
-                adapted = AdaptedLinear(module, rank=rank, alpha=alpha, quantised=quantised)
-                setattr(block.get_submodule(parent), last, adapted)
+                if last in targets or not targets:
+                    frozen: FrozenLinear = AdaptedLinear(module, rank=rank, alpha=alpha, quantised=quantised)
+                else:
+                    frozen = FrozenLinear(module, quantised=quantised)
+                setattr(block.get_submodule(parent), last, frozen)

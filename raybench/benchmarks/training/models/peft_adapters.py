@@ -5,6 +5,7 @@ that a training job will run. Imported when asked for: peft brings transformers,
 """
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ _EXTRAS = {"peft": "peft", "bitsandbytes": "bitsandbytes"}
 
 
 def adapt_by_peft(model: nn.Module, options: TrainingOptions, dtype: torch.dtype, *, quantised: bool) -> None:
-    """Freeze a model and let peft put an adapter beside every linear layer of its blocks.
+    """Freeze a model and let peft put an adapter beside the linear layers of its blocks that are targets.
 
     The adapters' random values depend on the seed alone, so that all ranks and the reference begin alike. Raises
     UnsupportedError where a library is not installed, or a 4-bit base is asked for on a CPU.
@@ -32,7 +33,7 @@ def adapt_by_peft(model: nn.Module, options: TrainingOptions, dtype: torch.dtype
     config = peft.LoraConfig(
         r=options.lora_rank,
         lora_alpha=options.lora_alpha,
-        target_modules=_linear_names(model),
+        target_modules=_targets(model, options.lora_targets),
         lora_dropout=0.0,
         bias="none",
     )
@@ -66,6 +67,10 @@ def _linear_names(model: nn.Module) -> list[str]:
     """Full names of the linear layers of the blocks, the 4-bit ones included."""
     inside = {id(module) for block in blocks_of(model) for module in block.modules()}
     return [name for name, module in model.named_modules() if isinstance(module, nn.Linear) and id(module) in inside]
+
+
+def _targets(model: nn.Module, named: Sequence[str]) -> list[str]:
+    return [name for name in _linear_names(model) if name.rpartition(".")[2] in named or not named]
 
 
 def _quantise(model: nn.Module, device: torch.device, dtype: torch.dtype) -> None:  # gpu: qlora-7b-peft

@@ -56,12 +56,14 @@ def check_model(options: TrainingOptions) -> None:
     if options.model in ("mlp", "cnn"):
         given = [flag for flag in SIZE_FIELDS if getattr(options, flag) is not None]
         given += ["sequence_length"] if options.sequence_length else []
+        given += ["lora_targets"] if options.lora_targets else []
         if given:
             raise UsageError(f"--{given[0].replace('_', '-')} is of transformers; --model is {options.model}")
         return
     if options.model not in PRESETS and options.model not in ALIASES:
         raise unknown_name("model", options.model, model_names())
     shape, _ = shape_of(options)
+    shape.lora_parameters(options.lora_rank, options.lora_targets)  # raises for a target that it has not
     if options.data != "random" and shape.vocabulary < BYTE_VALUES:
         raise UsageError(f"--data {options.data} is read byte by byte; --vocabulary must be {BYTE_VALUES} or more")
 
@@ -84,7 +86,7 @@ def flop_per_sample(options: TrainingOptions, strategy: str) -> float:
         return 6.0 * _convolution_uses()
     shape, length = shape_of(options)
     if strategy in ("lora", "qlora"):
-        return length * shape.lora_flops_per_token(length, options.lora_rank)
+        return length * shape.lora_flops_per_token(length, options.lora_rank, options.lora_targets)
     return length * shape.flops_per_token(length)
 
 

@@ -14,7 +14,7 @@ from raybench.services.estimate import BYTES
 EXAMPLES = """\b
 Examples:
   raybench estimate --model llama-8b --world-size 64 --strategy fsdp --node-type p5.48xlarge
-  raybench estimate --model ./Mixtral-8x7B/config.json --world-size 64 --strategy fsdp --node-type p5.48xlarge
+  raybench estimate --model mixtral-8x7b --world-size 64 --strategy fsdp --node-type p5.48xlarge
   raybench estimate --model llama-70b --world-size 64 --node-type p5.48xlarge --strategy zero1 --tp 4 --pp 4 --vpp 5
   raybench estimate --model llama-70b --world-size 64 --gpu H100 --nics 8 --nic-gbit 400 --activation-checkpointing
   raybench estimate --model llama-7b --world-size 4 --gpus-per-node 1 --gpu A10 --nic-gb-per-s 1 --lora-rank 16 --qlora
@@ -24,7 +24,7 @@ Examples:
 
 _OPTIONS: list[Any] = [
     click.option("--model", default="llama-8b", show_default=True, metavar="NAME|PATH",
-                 help="tiny, gpt2, gpt2-xl, llama-7b, llama-8b, llama-70b, mistral-7b, ...; an unknown one lists all. "
+                 help="tiny, gpt2, llama-8b, llama-70b, mixtral-8x7b, Qwen/Qwen2.5-32B, ...; an unknown one lists all. "
                  "Or the config.json of a Hugging Face model, its folder, or package.module:factory of a "
                  "torch.nn.Module."),
     click.option("--layers", type=int, help="Another number of layers than the model's."),

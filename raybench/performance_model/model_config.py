@@ -11,6 +11,7 @@ from pathlib import Path
 from raybench.errors import UsageError, unknown_name
 from raybench.performance_model.families import dense, experts, gemma, latent, layer_norm
 from raybench.performance_model.families.fields import Fields, Reader
+from raybench.performance_model.released_models import cached_config, released_id, released_models
 from raybench.performance_model.transformer import Transformer
 
 _MOST_BYTES = 1 << 20  # of a config.json: the largest published have some ten thousand
@@ -18,15 +19,26 @@ _LONGEST_NAME = 200
 
 
 def is_config(name: str) -> bool:
-    """Whether a model's name is meant as a path."""
-    return name.endswith(".json") or "/" in name or Path(name).is_dir()
+    """Whether a model's name is meant as a path, or is that of a released model and of no preset."""
+    return name.endswith(".json") or "/" in name or Path(name).is_dir() or released_id(name) is not None
 
 
 def model_of_config(name: str) -> Transformer:
-    """The shape. Raises UsageError where the file cannot be read, or is of an architecture that is not known."""
+    """The shape, of a file, a folder, a model in huggingface_hub's cache, or a released one by its name.
+
+    Raises UsageError where the file cannot be read, or is of an architecture that is not known.
+    """
     path = Path(name).expanduser()
     path = path / "config.json" if path.is_dir() else path
-    whole = _read(path)
+    released = released_id(name)
+    if not path.exists():
+        path = cached_config(name) or path
+    if released is not None and not path.exists():
+        return _shape({**released_models()[released]["config"], "_name_or_path": released}, path)
+    return _shape(_read(path), path)
+
+
+def _shape(whole: Fields, path: Path) -> Transformer:
     fields = _language_model(whole)
     kind = fields.get("model_type")
     read = _READERS.get(str(kind))
@@ -59,18 +71,25 @@ def _what(error: Exception) -> str:
 
 def _read(path: Path) -> Fields:
     try:
-        if not path.is_file():
-            raise UsageError(
-                f"--model {path} is not a file; give a model's name, its config.json, or the folder with it"
-            )
-        if path.stat().st_size > _MOST_BYTES:
-            raise UsageError(f"--model {path} has more than {_MOST_BYTES} bytes; give a config.json")
-        fields = json.loads(path.read_text(encoding="utf-8"))
+        fields = json.loads(_text(path))
+    except UsageError:
+        raise
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"--model {path} cannot be read as JSON: {error}") from error
     if not isinstance(fields, dict):
         raise UsageError(f"--model {path} does not hold a JSON object; give a config.json")
     return fields
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        raise UsageError(
+            f"--model {path} is not a file, nor a released model that raybench knows, nor in the cache of "
+            "huggingface_hub; give a model's name, its config.json, or the folder with it"
+        )
+    if path.stat().st_size > _MOST_BYTES:
+        raise UsageError(f"--model {path} has more than {_MOST_BYTES} bytes; give a config.json")
+    return path.read_text(encoding="utf-8")
 
 
 _READERS: Mapping[str, Reader] = {

@@ -1,5 +1,6 @@
 """Transformers by name: the shapes of published configurations, and of two small ones of raybench's own."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from raybench.errors import UsageError, unknown_name
@@ -79,11 +80,11 @@ ALIASES: dict[str, str] = {
 }
 
 
-def preset_named(name: str) -> Transformer:
-    """A preset by its name or alias. Raises UsageError for another name, with those there are."""
+def preset_named(name: str, *, others: Iterable[str] = ()) -> Transformer:
+    """A preset by its name or alias. Raises UsageError for another name, with those there are and ``others``."""
     key = name.strip().lower()
     found = PRESETS.get(ALIASES.get(key, key))
     if found is None:
-        unknown = unknown_name("model", name, (*PRESETS, *ALIASES))
+        unknown = unknown_name("model", name, (*PRESETS, *ALIASES, *others))
         raise UsageError(f"{unknown}; or give the config.json of a Hugging Face model, or its folder (./{key})")
     return found

@@ -197,6 +197,7 @@ def _network(options: EstimateOptions, machine: "Machine", layout: "Layout") -> 
 def _model(options: EstimateOptions) -> "Transformer":
     from raybench.performance_model.model_config import is_config, model_of_config
     from raybench.performance_model.presets import preset_named
+    from raybench.performance_model.released_models import released_names
 
     names = ("layers", "hidden", "heads", "kv_heads", "feedforward", "vocabulary")
     changes = {
@@ -204,7 +205,10 @@ def _model(options: EstimateOptions) -> "Transformer":
     }
     if is_import_path(options.model):
         return _counted(options, changes)
-    model = model_of_config(options.model) if is_config(options.model) else preset_named(options.model)
+    if is_config(options.model):
+        model = model_of_config(options.model)
+    else:
+        model = preset_named(options.model, others=released_names())
     return model.resized(**changes) if changes else model
 
 

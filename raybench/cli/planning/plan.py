@@ -16,7 +16,7 @@ from raybench.services.estimate import BYTES
 EXAMPLES = """\b
 Examples:
   raybench plan llama-8b --nodes 4 --node-type p5.48xlarge --tokens 2T --deadline 60d
-  raybench plan ./Qwen2.5-32B/config.json --nodes 4 --node-type p5.48xlarge --samples 100000 --epochs 3 --budget 5000
+  raybench plan Qwen/Qwen2.5-32B --nodes 4 --node-type p5.48xlarge --samples 100000 --epochs 3 --budget 5000
   raybench plan mistral-7b --method qlora --gpus-per-node 1 --gpu A10 --sequence-length 2048 --samples 10000
   raybench plan llama-70b --nodes 8 --gpu H100 --nics 8 --nic-gbit 400 --kernels fused --loss chunked --json
 """
@@ -97,10 +97,10 @@ _OF_PLAN = ("nodes", "method", "samples_per_step", "tokens", "samples", "epochs"
 def command(model: str, as_json: bool, **options: Any) -> None:
     """Plan a training: what fits, how fast, how long, what it costs, and how to start the best of it.
 
-    MODEL is a name such as llama-8b, the config.json of a Hugging Face model, its folder, or package.module:factory of
-    a torch.nn.Module. Tries DDP, ZeRO and FSDP in all forms, and models cut by tensor, context, pipeline and expert,
-    with and without activation checkpointing, each with the largest micro-batch that fits. Bounds, not promises:
-    nothing is measured, but by the runs that --result names.
+    MODEL is a name such as llama-8b or mixtral-8x7b, the config.json of a Hugging Face model, its folder, or
+    package.module:factory of a torch.nn.Module. Tries DDP, ZeRO and FSDP in all forms, and models cut by tensor,
+    context, pipeline and expert, with and without activation checkpointing, each with the largest micro-batch that
+    fits. Bounds, not promises: nothing is measured, but by the runs that --result names.
     Exits with 1 where nothing fits or a goal is missed, 3 where that is open.
     """
     from raybench.services.estimate import EstimateOptions

@@ -4,13 +4,19 @@ from collections.abc import Callable, Iterable, Mapping
 
 
 def _models() -> Iterable[str]:
+    from raybench.performance_model.released_models import released_names
+
+    return (*_presets(), *released_names())
+
+
+def _presets() -> Iterable[str]:
     from raybench.performance_model.presets import PRESETS
 
     return PRESETS
 
 
 def _trained_models() -> Iterable[str]:
-    return ("mlp", "cnn", *_models())
+    return ("mlp", "cnn", *_presets())
 
 
 def _suites() -> Iterable[str]:

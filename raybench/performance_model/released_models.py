@@ -1,0 +1,70 @@
+"""Released models by their name on the Hub: what their ``config.json`` says, as far as it decides on the shape.
+
+``released_models.json`` has, by the model's id, its parameters as the publisher's weights have them (a test counts them
+again), other names that people type, and the fields. A model in the cache of ``huggingface_hub`` is read from there.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from raybench.performance_model.presets import ALIASES, PRESETS
+
+_TUNED = re.compile(r"-(?:instruct|chat|it)(?=-|$)")
+
+
+@lru_cache(maxsize=1)
+def released_models() -> Mapping[str, Mapping[str, Any]]:
+    """``{"Qwen/Qwen2.5-32B": {"parameters": 32763876352, "config": {...}}, ...}``; ``names``: others of the model."""
+    found: Mapping[str, Mapping[str, Any]] = json.loads(
+        (files("raybench.performance_model") / "released_models.json").read_text(encoding="utf-8")
+    )
+    return found
+
+
+def released_names() -> tuple[str, ...]:
+    """Short names, in lower case: those of the Hub without their owner, or shorter; none that a preset has."""
+    names = map(_short_name, released_models())
+    return tuple(sorted(name for name in names if name not in PRESETS and name not in ALIASES))
+
+
+def released_id(name: str) -> str | None:
+    """The id of a released model that is named by its id, or by a short name that no preset has; None for another.
+
+    One that was tuned to follow instructions has the shape of the model that it was made of.
+    """
+    key = name.strip().lower()
+    if key in PRESETS or key in ALIASES:
+        return None
+    return _ids().get(key) or _ids().get(_TUNED.sub("", key)) or _ids().get(_TUNED.sub("-pt", key))
+
+
+def cached_config(name: str) -> Path | None:
+    """The ``config.json`` of ``OWNER/MODEL`` in the cache of huggingface_hub, as its last download left it."""
+    owner, _, model = name.partition("/")
+    if not owner or not model or "/" in model or ".." in name:
+        return None
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache/huggingface")
+    folder = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{owner}--{model}" / "snapshots"
+    kept = sorted(folder.glob("*/config.json"), key=lambda path: path.parent.lstat().st_mtime)
+    return kept[-1] if kept else None
+
+
+def _short_name(model_id: str) -> str:
+    names = released_models()[model_id].get("names", ())
+    return str(names[0]) if names else model_id.partition("/")[2].lower()
+
+
+@lru_cache(maxsize=1)
+def _ids() -> Mapping[str, str]:
+    found = {}
+    for model_id, model in released_models().items():
+        owner, _, own_name = model_id.lower().partition("/")
+        for name in (own_name, *model.get("names", ())):
+            found[name] = found[f"{owner}/{name}"] = model_id
+    return found

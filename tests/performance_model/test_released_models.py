@@ -1,0 +1,84 @@
+"""Released models by name: the parameters that their publishers' weights have, and which name is whose."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from raybench.errors import UsageError
+from raybench.performance_model.model_config import is_config, model_of_config
+from raybench.performance_model.presets import ALIASES, PRESETS
+from raybench.performance_model.released_models import released_id, released_models, released_names
+
+
+@pytest.mark.parametrize("model_id", released_models())
+def test_parameters_are_those_of_the_released_weights(model_id: str) -> None:
+    model = model_of_config(model_id)
+    assert (model.name, model.parameters) == (model_id, released_models()[model_id]["parameters"])
+
+
+def test_a_preset_has_the_shape_of_the_released_model_of_its_name() -> None:
+    named = {name: model_id for model_id, one in released_models().items() for name in one.get("names", ())}
+    both = named.keys() & PRESETS.keys()
+    assert len(both) >= 8
+    for name in both:
+        assert PRESETS[name].parameters == model_of_config(named[name]).parameters
+        assert PRESETS[name].context == model_of_config(named[name]).context
+
+
+@pytest.mark.parametrize(
+    ("name", "model_id"),
+    [
+        ("mixtral-8x7b", "mistralai/Mixtral-8x7B-v0.1"),
+        ("Mixtral", "mistralai/Mixtral-8x7B-v0.1"),
+        ("qwen2.5-32b", "Qwen/Qwen2.5-32B"),
+        ("qwen/qwen2.5-32b-instruct", "Qwen/Qwen2.5-32B"),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "mistralai/Mistral-7B-v0.3"),
+        ("google/gemma-3-4b-it", "google/gemma-3-4b-pt"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "meta-llama/Llama-3.1-70B"),
+        ("llama-8b", None),  # a preset by an alias
+        ("gpt2", None),
+        ("somebody/Qwen2.5-32B", None),  # another's model of the name
+        ("Qwen/Qwen2.5-32B-Instruct-GPTQ", None),
+        ("qwen2.5-33b", None),
+    ],
+)
+def test_whose_name_it_is(name: str, model_id: str | None) -> None:
+    assert released_id(name) == model_id
+    assert is_config(name) == (model_id is not None or "/" in name)
+
+
+def test_no_name_is_of_two_models() -> None:
+    names = [name for one in released_models().values() for name in one.get("names", ())]
+    assert len(names) == len({*names})
+    assert not {*released_names()} & {*PRESETS, *ALIASES}
+    assert all(released_id(name) for name in released_names())
+
+
+def test_a_file_goes_before_the_cache_and_the_cache_before_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = dict(released_models()["Qwen/Qwen2.5-32B"]["config"])
+    for layers, when, snapshot in ((3, 100, "old"), (5, 200, "new")):
+        folder = tmp_path / "hub/models--Qwen--Qwen2.5-32B/snapshots" / snapshot
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps({**fields, "num_hidden_layers": layers}))
+        os.utime(folder, (when, when))
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert model_of_config("Qwen/Qwen2.5-32B").layers == 5
+    assert model_of_config("qwen2.5-32b").layers == 64
+    own = tmp_path / "Qwen/Qwen2.5-32B"
+    own.mkdir(parents=True)
+    (own / "config.json").write_text(json.dumps({**fields, "num_hidden_layers": 7}))
+    assert model_of_config("Qwen/Qwen2.5-32B").layers == 7
+
+
+def test_a_name_that_is_nobodys_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(UsageError, match=r"^--model Foo/Bar is not a file, nor a released model"):
+        model_of_config("Foo/Bar")
+    with pytest.raises(UsageError, match="is not a file"):
+        model_of_config("../../etc/passwd")

@@ -153,6 +153,26 @@ def test_what_ends_a_run_that_worked_is_critical_and_quoted(line: str) -> None:
     assert any(line[-30:] in evidence.text for finding in diagnosis.findings for evidence in finding.evidence)
 
 
+KILLED_FIRST = (
+    "srun: error: gpu01: task 3: Killed",
+    "srun: error: gpu01: tasks 2-3: Segmentation fault (core dumped)",
+    "prterun noticed that process rank 1 with PID 13 on node n1 exited on signal 9 (Killed).",
+    "[3256824.3] Killed process 9666 (python) total-vm:53893188kB, anon-rss:23892380kB",
+)
+NO_ANSWER = "transport/net_ib.cc:2451 NCCL WARN NET/IB: Got completion from peer 10.0.0.2<59296> with status=12"
+
+
+@pytest.mark.parametrize("killed", KILLED_FIRST)
+def test_a_peer_that_was_killed_before_is_why_it_answers_no_more(killed: str) -> None:
+    findings = _followed_by(f"{killed}\n{PREFIX}{NO_ANSWER}").findings
+    assert [(f.rule, f.severity) for f in findings[:2]] == [("peer-died", "critical"), ("ib-retry-exceeded", "info")]
+
+
+@pytest.mark.parametrize("killed", [*KILLED_FIRST, "srun: error: gpu01: task 3: Aborted (core dumped)"])
+def test_a_peer_that_is_killed_behind_lost_transfers_is_their_consequence(killed: str) -> None:
+    assert _followed_by(f"{PREFIX}{NO_ANSWER}\n{killed}").findings[0].rule == "ib-retry-exceeded"
+
+
 @pytest.mark.parametrize("line", NO_FAILURES, ids=[line[:40] for line in NO_FAILURES])
 def test_words_of_a_failure_in_other_lines_accuse_nothing(line: str) -> None:
     assert _followed_by(line).verdict == "ok"

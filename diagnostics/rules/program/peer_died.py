@@ -25,7 +25,7 @@ from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.bootstrap.connecting import LOST, MEANING, is_gone, socket_error, unanswered
 from diagnostics.rules.node.shm_too_small import need_of
 from diagnostics.rules.program.job_cancelled import before_any_cut
-from diagnostics.rules.program.killing import is_bus_error, signal_of
+from diagnostics.rules.program.killing import ABORTED, is_bus_error, signal_of
 from diagnostics.rules.rdma.verbs import completion_status, peer_names
 
 _BESIDE_THE_STORE = world.KINDS | {"store-left", "store-tried"}
@@ -33,7 +33,6 @@ _LINES_OF_A_CHECK = 2  # the call that failed, and who called
 _LOOPBACK = compiled(r"\[?(127\.|::1\b|localhost\b)")  # which every machine calls itself: it names nobody
 _MEMORY = r"(?i)oom|memory"
 _OF_SETUP = ("Connect", "Setup", "Init", "SharedInit", "opId")  # of NCCL's proxy, which others answer at the teardown
-_ABORTED = ("Aborted", "SIGABRT", "signal 6")
 _REASONS = ("run-error", "watchdog-exception", "store-failed", "ranks-missing")
 
 
@@ -109,7 +108,7 @@ def _names_timeout(event: Event) -> bool:
 
 def _is_ended(event: Event, facts: JobFacts) -> bool:
     """Whether a process was ended by a signal from outside or a crash: one that aborts itself mostly says why first."""
-    return signal_of(event) not in _ABORTED or not any(
+    return signal_of(event) not in ABORTED or not any(
         told.origin.sequence < event.origin.sequence for told in facts.of(*_REASONS) if not facts.survived(told)
     )
 

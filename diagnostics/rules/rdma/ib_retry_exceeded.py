@@ -6,7 +6,8 @@ where the receiver stalls.
 Why: the NIC sent a packet several times and got no answer: the peer's process or host died, a link flaps, packets
 are lost (RoCE without PFC or ECN), the nodes have no path to each other, or the timeout is too short for the fabric.
 
-Not when: only status 5 is printed; that follows from something else.
+Not when: only status 5 is printed; that follows from something else. Where the log tells before it that a process was
+killed, that is why nobody answers, and this is info.
 
 Source: InfiniBand specification, completion status; vendor numbers from field knowledge.
 """
@@ -15,6 +16,7 @@ from dataclasses import replace
 
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, evidence_of, found
+from diagnostics.rules.program.killing import killed_before
 from diagnostics.rules.rdma.verbs import completion_status, completions, device_names, peer_names
 
 
@@ -24,17 +26,19 @@ def check(facts: JobFacts) -> Outcome:
     events = [event for event in errors if completion_status(event) in (12, 13)]
     if not events:
         return CLEAR
+    killed = killed_before(facts, events[0])
     peers, devices = peer_names(facts, events), device_names(events)
     stalled = all(completion_status(event) == 13 for event in events)
     where = (f" to {', '.join(peers[:6])}" if peers else "") + (f" on {', '.join(devices[:6])}" if devices else "")
     finding = conclude(
         facts,
         events,
-        severity="critical",
+        severity="info" if killed else "critical",
         summary=(
             f"RDMA transfers{where} {'find the receiver not ready' if stalled else 'get no answer'} (retries exceeded)"
         ),
-        explanation="The peer's host or process is gone, or the path between these NICs loses packets or "
+        explanation=("A process had been killed before, whose NIC answers no more. " if killed else "")
+        + "The peer's host or process is gone, or the path between these NICs loses packets or "
         "does not exist. "
         "Bootstrap over Ethernet can work all the same. Flush errors (status 5) on other ranks follow from this.",
         occurrences=len(events),
@@ -46,7 +50,7 @@ def check(facts: JobFacts) -> Outcome:
 RULE = Rule(
     id="ib-retry-exceeded",
     title="A peer no longer answers over RDMA",
-    severity="critical",
+    severity="critical; info where a process was killed before",
     actions=("check-fabric", "measure-link", "look-at-rank", "longer-timeout"),
     check=check,
     explained_by=("ib-port-down",),

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from tests.lab.errors import LabError
 
 from .build import built
+from .coverage import table
 from .fixtures import SIDE_BY_SIDE, why_not
 from .job import ScenarioOutcome, run_scenario
 from .judge import diagnose, differences, shows_fault
@@ -39,6 +40,9 @@ class MatrixCell:
 def main() -> int:
     """Build what is missing, run everything, print a line for each. Returns an exit status."""
     options = _parse()
+    if options.rules:
+        print(*table(SCENARIOS), sep="\n")
+        return 0
     reason = why_not()
     if reason is not None:
         print(reason, file=sys.stderr)
@@ -59,6 +63,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--releases", default="", help="such as 2.18.3,2.27.5; by default all whose source is here")
     parser.add_argument("--only", default="", help="names of scenarios; by default all")
     parser.add_argument("--logs", type=Path, help="folder to keep the logs in, as RELEASE/SCENARIO.log")
+    parser.add_argument("--rules", action="store_true", help="only list which rules have rows")
     return parser.parse_args()
 
 

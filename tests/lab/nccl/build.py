@@ -22,7 +22,9 @@ from .cache import cached
 from .headers import cuda_headers
 from .release import Release, unpack
 
-_EMULATION = Path(__file__).with_name("emulation")
+_SCRIPT = Path(__file__)
+_EMULATION = _SCRIPT.with_name("emulation")
+_PLAYER = _EMULATION / "player.cc"
 _FIRST_HEADERS = ("core.h", "comm.h", "bootstrap.h", "transport.h")
 _NOT_BUILT = re.compile(r"/device/|/ras/client\.cc$|windows|_stub\.cc$|/(enhcompat|ncclparam)\.cc$")
 _VERSION_FIELD = re.compile(r"^NCCL_(\w+) *:= *(\S*)", re.MULTILINE)
@@ -60,25 +62,35 @@ class Build:
 
 def built(release: Release) -> Path:
     """The folder with libnccl.so.2 of a release and the libraries that it runs on, built once."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    for path in sorted(_EMULATION.iterdir()):
+    emulation = sorted(path for path in _EMULATION.iterdir() if path != _PLAYER)
+    return cached(f"{release.tag}-{_digest(_SCRIPT, _PLAYER, *emulation)}", lambda out: _furnish(release, out))
+
+
+def _furnish(release: Release, out: Path) -> None:
+    """NCCL beside the emulated machine: a change of that alone compiles no NCCL again."""
+    _build_emulation(cuda_headers(release.cuda_major), out)
+    kept = cached(f"{release.tag}-nccl-{_digest(_SCRIPT, _PLAYER)}", lambda alone: build(release, alone))
+    os.link(kept / "libnccl.so.2", out / "libnccl.so.2")
+
+
+def _digest(*paths: Path) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
         digest.update(path.read_bytes())
-    return cached(f"{release.tag}-{digest.hexdigest()[:12]}", lambda out: build(release, out))
+    return digest.hexdigest()[:12]
 
 
 def build(release: Release, out: Path) -> None:
-    """Build one release into an empty folder. Raises LabSetupError with what the compiler said."""
+    """Build one release's library into an empty folder. Raises LabSetupError with what the compiler said."""
     with TemporaryDirectory(dir=out.parent) as name:
         work = Path(name)
         source = unpack(release, work / "source")
         plan = Build(release=release, source=source, cuda=cuda_headers(release.cuda_major), work=work, out=out)
         _make_headers(plan)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            emulated = pool.submit(_build_emulation, plan)
             compiled = list(pool.map(lambda path: _compile(plan, path), _sources(plan)))
             undefined = {fields[-1] for fields in _symbols(compiled, "--undefined-only")}
             objects = list(pool.map(lambda path: _own_names(path, undefined), compiled))
-            emulated.result()
         objects.append(_stand_in_for_kernels(plan, objects))
         _link(plan, objects)
 
@@ -107,7 +119,7 @@ def _sources(plan: Build) -> list[Path]:
     source = plan.source / "src"
     found = [*source.rglob("*.cc"), *source.glob("**/doca-gpunetio/src/*.cpp")]
     chosen = [path for path in found if not _NOT_BUILT.search(f"/{path.relative_to(source)}")]
-    player = [_EMULATION / "player.cc"] if plan.release.has_player else []
+    player = [_PLAYER] if plan.release.has_player else []
     return [*sorted(chosen), *sorted(plan.work.glob("generated/**/*.cc")), *player]
 
 
@@ -123,9 +135,9 @@ def _compile(plan: Build, path: Path) -> Path:
     raise LabSetupError(f"NCCL {plan.release.tag} does not compile, {path.name}: {done.stderr.strip()[-2000:]}")
 
 
-def _build_emulation(plan: Build) -> None:
+def _build_emulation(cuda: Path, out: Path) -> None:
     """The driver, the runtime, NVML and the adapters; those in a folder of their own, for nodes that have some."""
-    out, verbs = plan.out, plan.out / "verbs"
+    verbs = out / "verbs"
     verbs.mkdir()
     command = ["gcc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-fPIC", "-shared"]
 
@@ -135,13 +147,13 @@ def _build_emulation(plan: Build) -> None:
     library(out / "libcuda.so.1", "driver.c", "-lpthread", "-ldl")
     (out / "libcuda.so").symlink_to("libcuda.so.1")
     library(out / "libnvidia-ml.so.1", "nvml.c")
-    runtime = (f"-I{plan.cuda}", "-Wno-unused-parameter", out / "libcuda.so.1")
+    runtime = (f"-I{cuda}", "-Wno-unused-parameter", out / "libcuda.so.1")
     library(out / "libcudart-emulated.so", "runtime.c", *runtime)
     library(out / "libsystem-faults.so", "system.c", "-lpthread", "-ldl")
     (out / "gdrcopy").mkdir()
     library(out / "gdrcopy" / "libgdrapi.so", "gdrapi.c")
     symbols = f"-Wl,--version-script={_EMULATION / 'verbs.map'}"
-    library(verbs / "libibverbs.so.1", "verbs.c", symbols, "-lpthread")
+    library(verbs / "libibverbs.so.1", "verbs.c", _EMULATION / "wire.c", symbols, "-lpthread")
     (verbs / "libibverbs.so").symlink_to("libibverbs.so.1")  # NCCL looks for this name first
 
 
@@ -175,11 +187,13 @@ def _stand_in_for_kernels(plan: Build, objects: Sequence[Path]) -> Path:
 
 
 def _link(plan: Build, objects: Sequence[Path]) -> None:
-    out = plan.out
-    options = ["-Bsymbolic", "-z,defs", "-soname,libnccl.so.2", "-rpath,$ORIGIN", f"-rpath-link,{out}"]
+    machine = plan.work / "machine"
+    machine.mkdir()
+    _build_emulation(plan.cuda, machine)
+    options = ["-Bsymbolic", "-z,defs", "-soname,libnccl.so.2", "-rpath,$ORIGIN", f"-rpath-link,{machine}"]
     flags = [f"-Wl,{option}" for option in options]
-    libraries: list[str | Path] = [out / "libcudart-emulated.so", "-lpthread", "-lrt", "-ldl"]
-    _call(["g++", "-shared", *flags, "-o", out / "libnccl.so.2", *objects, *libraries])
+    libraries: list[str | Path] = [machine / "libcudart-emulated.so", "-lpthread", "-lrt", "-ldl"]
+    _call(["g++", "-shared", *flags, "-o", plan.out / "libnccl.so.2", *objects, *libraries])
 
 
 def _call(command: Sequence[str | Path], folder: Path | None = None) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.lab.node import Node
 
 _GPU, _NIC, _BRIDGE = "0x030200", "0x020000", "0x060400"
+_FAR = 6  # root ports between a GPU and a NIC that is far from it
 _LINK = {"max_link_speed": "32.0 GT/s PCIe", "max_link_width": "16", "numa_node": "0", "local_cpus": "3"}
 # where NCCL looks for the module, by version
 _PEERMEM = (("/sys/kernel/mm", "memory_peers/nv_mem"), ("/sys/module", "nvidia_peermem"))
@@ -14,12 +15,13 @@ _PEERMEM = (("/sys/kernel/mm", "memory_peers/nv_mem"), ("/sys/module", "nvidia_p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nic:
-    """A NIC with one port; ``kind`` is ib or roce. It shares a PCIe switch with the GPU of its number."""
+    """A NIC with one port; ``kind`` is ib or roce. Unless ``far`` it shares a switch with the GPU of its number."""
 
     name: str
     kind: str
     gbit: int = 400
     down: bool = False
+    far: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +39,13 @@ class Hardware:
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """``mlx5_0:ib:400,mlx5_1:roce:100:down``, as scenarios write them. Raises ValueError."""
+    """``mlx5_0:ib:400,mlx5_1:roce:100:down,mlx5_2:ib:400:far``, as scenarios write them. Raises ValueError."""
     found = []
     for part in filter(None, text.split(",")):
         name, kind, gbit, *state = part.split(":")
-        if kind not in ("ib", "roce") or state not in ([], ["down"]):
-            raise ValueError(f"'{part}' is no NIC; write NAME:ib|roce:GBIT[:down]")
-        found.append(Nic(name=name, kind=kind, gbit=int(gbit), down=bool(state)))
+        if kind not in ("ib", "roce") or state not in ([], ["down"], ["far"]):
+            raise ValueError(f"'{part}' is no NIC; write NAME:ib|roce:GBIT[:down|:far]")
+        found.append(Nic(name=name, kind=kind, gbit=int(gbit), down="down" in state, far="far" in state))
     return tuple(found)
 
 
@@ -80,7 +82,8 @@ def _entries(hardware: Hardware) -> Iterator[tuple[Path, str]]:
     yield Path("bus/pci/drivers_autoprobe"), "1"
     for number in range(hardware.gpus):
         yield from _device(number, 0, 0x1B + 0x11 * number, _GPU, "0x10de", "0x2330")
-    for number, nic in enumerate(hardware.nics):
+    for index_of_nic, nic in enumerate(hardware.nics):
+        number = index_of_nic + (_FAR if nic.far else 0)
         bus = 0x1C + 0x11 * number
         yield from _device(number, 1, bus, _NIC, "0x15b3", "0x1021")
         place = Path("infiniband", nic.name)

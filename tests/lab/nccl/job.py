@@ -43,6 +43,7 @@ def run_scenario(scenario: Scenario, builds: Mapping[str, Path], release: Releas
     tags = scenario.mix or (release.tag,)
     folders = [builds[tag] for tag in tags]
     with Lab(nodes=scenario.nodes, rails=scenario.rails, visible=folders) as lab:
+        (lab.folder.shared / "wire").mkdir()
         for node in lab.nodes:
             _prepare(node, scenario, lab.folder.shared)
         path = lab.folder.shared / "job.log"
@@ -59,7 +60,8 @@ def _prepare(node: Node, scenario: Scenario, folder: Path) -> None:
             node.run(["mount", "--bind", "/dev/null", library], check=True)
     else:
         furnish(node, hardware, folder)
-        node.environment |= {"FAKEIB_DEVICES": hardware.devices, "FAKEIB_IP": node.address}
+        adapters = {"FAKEIB_DEVICES": hardware.devices, "FAKEIB_IP": node.address, "FAKEIB_WIRE": str(folder / "wire")}
+        node.environment |= adapters
     for number in (0, node.number):
         if number in scenario.prepare:
             node.run(["sh", "-ec", scenario.prepare[number]], check=True)

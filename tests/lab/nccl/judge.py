@@ -45,6 +45,7 @@ def differences(verdict: Verdict, said: Said) -> list[str]:
     every = {finding["rule"] for finding in said.document["findings"]}
     wrong = [f"{rule} is not found" for rule in verdict.also if rule not in every]
     wrong += [f"{rule} must not be said" for rule in verdict.never if rule in rules]
+    wrong += [f"{rule} must not be said at info" for rule in verdict.silent if rule in every]
     if (rules[0] if rules else None) != verdict.top:
         wrong.append(f"on top is {rules[0] if rules else 'nothing'}, not {verdict.top or 'nothing'}; all: {rules}")
     elif rules and verdict.says not in said.findings[0]["summary"]:

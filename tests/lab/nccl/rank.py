@@ -1,8 +1,8 @@
 """One rank of NCCL over the emulated driver: ``python -I -S rank.py LIBRARY RANK WORLD_SIZE MEETING [STEP...]``.
 
 MEETING is a path that all ranks see: rank 0 writes the unique id there, the others wait for it. Steps, in order: init,
-split, allreduce[=COUNT], broadcast, sendrecv, sleep=SECONDS, abort, destroy, die (SIGKILL), die-in=SECONDS,
-files=LIMIT, link-down, ras, say=TEXT, meet (wait for all ranks, then end). Every result goes to standard output.
+split, allreduce[=COUNT], broadcast, broadcast-from=ROOT, sendrecv, put, sleep=SECONDS, abort, destroy, die (SIGKILL),
+die-in=SECONDS, files=LIMIT, link-down, ras, say=TEXT, meet (wait for all ranks, then end). Results go to its output.
 RANK_DEVICE, RANK_RANK and RANK_WORLD_SIZE are a launcher that tells this process something else; with RANK_OWN_ID each
 rank makes its id itself, as with NCCL_COMM_ID.
 """
@@ -123,6 +123,18 @@ class Rank:
         if os.environ.get("FAKEGPU_KERNEL") == "play":
             self.say(name, "gave", (c.c_float * 4).from_address(received)[:])
 
+    def broadcast_from(self, root: int) -> None:
+        """A broadcast of which the program says where it comes from."""
+        data, size = c.c_void_p(self.buffer(8)), c.c_size_t(8)
+        self.call("ncclBroadcast", data, data, size, FLOAT, root, self.communicator, None)
+
+    def put(self) -> None:
+        """Write into another rank's memory without its doing."""
+        data, nothing = c.c_void_p(self.buffer(8)), c.c_size_t(0)
+        peer = (self.rank + 1) % self.world_size
+        call = (data, c.c_size_t(8), FLOAT, peer, None, nothing, 0, 0, c.c_uint(0), self.communicator, None)
+        self.call("ncclPutSignal", *call)
+
     def finish(self) -> None:
         """Wait for the stream as a framework's watchdog does: look for the communicator's asynchronous error too."""
         code = c.c_int()
@@ -173,6 +185,8 @@ class Rank:
             "split": self.split,
             "meet": self.meet,
             "ras": self.ask_ras,
+            "put": self.put,
+            "broadcast-from": lambda: self.broadcast_from(int(value)),
             "abort": lambda: self.call("ncclCommAbort", self.communicator),
             "destroy": lambda: self.call("ncclCommDestroy", self.communicator),
             "sleep": lambda: time.sleep(float(value)),

@@ -19,13 +19,15 @@ GPUDIRECT: Mapping[str, str] = {"FAKEGPU_GDR": "1"}
 class Verdict:
     """What must be said. ``top`` is the first finding's rule; None where nothing above info may be said.
 
-    ``also`` are further rules to be found, ``never`` rules not to be found above info. ``network``, ``gdr`` and
+    ``also`` are further rules to be found, ``never`` rules not to be found above info, ``silent`` not even there.
+    ``network``, ``gdr`` and
     ``tcp_fallback`` are what the whole diagnosis says; ``unknown`` where the log cannot tell whether the run was fine.
     """
 
     top: str | None = None
     also: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
     network: str = UNASKED
     gdr: bool | str | None = UNASKED
     tcp_fallback: bool | str | None = UNASKED

@@ -8,6 +8,7 @@ import pytest
 from tests.lab.errors import LabUnavailableError
 
 from .cache import CACHE_VARIABLE, cache_folder, cached
+from .coverage import OUT_OF_REACH, rows_by_rule
 from .hardware import parse_nics
 from .release import find_releases, release_for_tests, unpack
 from .scenarios import SCENARIOS
@@ -83,6 +84,12 @@ def test_scenarios_have_names_of_their_own_and_say_what_is_broken() -> None:
     names = [scenario.name for scenario in SCENARIOS]
     assert len(names) == len(set(names))
     assert all(scenario.broken for scenario in SCENARIOS)
+
+
+def test_every_rule_within_reach_has_a_row_that_fires_and_a_near_miss() -> None:
+    found = rows_by_rule(SCENARIOS)
+    assert not [(rows.rule, rows.lacks) for rows in found if rows.lacks]
+    assert not [rows.rule for rows in found if rows.fires and rows.rule in OUT_OF_REACH]
 
 
 def test_an_adapter_of_another_kind_is_refused() -> None:

@@ -2,7 +2,21 @@
 
 from tests.lab.nccl.scenario import Scenario
 
-from . import gpus, healthy, nics, plugins, processes, ras, settings, sockets, system, together, verbs
+from . import (
+    gpus,
+    healthy,
+    neighbours,
+    nics,
+    plugins,
+    processes,
+    ras,
+    settings,
+    sockets,
+    system,
+    together,
+    traffic,
+    verbs,
+)
 
 SCENARIOS: tuple[Scenario, ...] = (
     *healthy.SCENARIOS,
@@ -16,4 +30,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     *verbs.SCENARIOS,
     *ras.SCENARIOS,
     *together.SCENARIOS,
+    *traffic.SCENARIOS,
+    *neighbours.SCENARIOS,
 )

@@ -16,7 +16,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="shm-1m",
         broken="/dev/shm holds 1 MiB",
-        verdict=Verdict(top="shm-too-small"),
+        verdict=Verdict(top="shm-too-small", never=("shm-attach-failed",)),
         nodes=1,
         ranks_per_node=2,
         hardware=_TWO,
@@ -37,7 +37,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="p2p-not-possible",
         broken="nothing: GPUs without peer access to each other",
-        verdict=Verdict(never=("p2p-disabled",)),
+        verdict=Verdict(never=("p2p-disabled", "p2p-ipc-failed")),
         nodes=1,
         ranks_per_node=2,
         hardware=_TWO,
@@ -63,7 +63,13 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="oom",
         broken="rank 1's second allocation finds no memory",
-        verdict=Verdict(top="gpu-out-of-memory"),
+        verdict=Verdict(
+            top="gpu-out-of-memory",
+            never=(
+                "cuda-error",
+                "host-memory-exhausted",
+            ),
+        ),
         environment_of={1: {"FAKEGPU_FAULT": "cuMemAlloc:2=2,cuMemCreate:2=2"}},
         steps=INIT,
         proof="out of memory",

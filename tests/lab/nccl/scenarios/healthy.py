@@ -6,7 +6,16 @@ SCENARIOS = (
     Scenario(
         name="ib-healthy",
         broken="nothing: two nodes over InfiniBand with GPUDirect RDMA",
-        verdict=Verdict(network="ib", gdr=True, tcp_fallback=False),
+        verdict=Verdict(
+            network="ib",
+            gdr=True,
+            tcp_fallback=False,
+            silent=(
+                "log-too-quiet",
+                "log-truncated",
+                "unclassified-warning",
+            ),
+        ),
         hardware=IB,
         environment=GPUDIRECT,
         proof="Init COMPLETE",
@@ -31,7 +40,7 @@ SCENARIOS = (
     Scenario(
         name="tcp-on-purpose",
         broken="NCCL_IB_DISABLE=1 on nodes without NICs",
-        verdict=Verdict(network="socket", gdr=False, tcp_fallback=False),
+        verdict=Verdict(network="socket", gdr=False, tcp_fallback=False, never=("rdma-device-missing",)),
         hardware=NO_ADAPTER,
         environment={"NCCL_IB_DISABLE": "1"},
         proof="Init COMPLETE",

@@ -71,7 +71,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="two-adapters-each",
         broken="nothing: two NICs in each of two nodes",
-        verdict=Verdict(network="ib", gdr=True, never=("nic-count-mismatch",)),
+        verdict=Verdict(network="ib", gdr=True, never=("nic-count-mismatch", "hca-wrong-included")),
         ranks_per_node=2,
         hardware=machine("mlx5_0:ib:400,mlx5_1:ib:400", gpus=2),
         until=(2, 29, 99),  # later ones also take the NIC behind the other switch, without GPUDirect RDMA
@@ -89,7 +89,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="ib-and-roce-in-a-node",
         broken="each node has an InfiniBand and a RoCE NIC",
-        verdict=Verdict(gdr=True),
+        verdict=Verdict(gdr=True, never=("hca-mixed-link-layers",)),
         ranks_per_node=2,
         hardware=machine("mlx5_0:ib:400,mlx5_1:roce:400", gpus=2),
         until=(2, 29, 99),  # later ones also take the NIC behind the other switch, without GPUDirect RDMA
@@ -108,7 +108,12 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="ib-no-peermem",
         broken="nvidia-peermem is not loaded, and there is no DMA-BUF",
-        verdict=Verdict(top="gdr-missing", network="ib", gdr=False),
+        verdict=Verdict(
+            top="gdr-missing",
+            network="ib",
+            gdr=False,
+            never=("gdr-partial",),
+        ),
         hardware=machine("mlx5_0:ib:400", peermem=False),
     ),
     Scenario(
@@ -120,7 +125,15 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="ib-gdr-level",
         broken="NCCL_NET_GDR_LEVEL=LOC",
-        verdict=Verdict(top="gdr-level-lowered", network="ib", gdr=False),
+        verdict=Verdict(
+            top="gdr-level-lowered",
+            network="ib",
+            gdr=False,
+            never=(
+                "gdr-missing",
+                "gdr-module-missing",
+            ),
+        ),
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_NET_GDR_LEVEL": "LOC"},
     ),
@@ -180,7 +193,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="ib-memlock-cq",
         broken="ibv_create_cq gives ENOMEM",
-        verdict=Verdict(top="memlock-limit", network="ib"),
+        verdict=Verdict(
+            top="memlock-limit",
+            network="ib",
+            never=(
+                "memory-registration-failed",
+                "ib-connect-failed",
+            ),
+        ),
         hardware=IB,
         environment=_fault("create_cq:1=12"),
         proof="annot allocate memory|ibv_create_cq failed",
@@ -205,7 +225,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="ib-retry-exceeded",
         broken="the first completion is status 12",
-        verdict=Verdict(top="ib-retry-exceeded", network="ib"),
+        verdict=Verdict(top="ib-retry-exceeded", network="ib", never=("ib-protection-error",)),
         hardware=IB,
         environment={**PLAY, **_fault("completion:1=12")},
         since=(2, 23, 0),

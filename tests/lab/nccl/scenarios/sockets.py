@@ -29,7 +29,12 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="no-adapter",
         broken="libibverbs and no NIC: whether one was wanted is not known",
-        verdict=Verdict(top="tcp-fallback", network="socket", gdr=False),
+        verdict=Verdict(
+            top="tcp-fallback",
+            network="socket",
+            gdr=False,
+            never=("libibverbs-missing",),
+        ),
         hardware=NO_ADAPTER,
     ),
     Scenario(
@@ -59,7 +64,15 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="ib-ports-down",
         broken="the only port of each node is down",
-        verdict=Verdict(top="tcp-fallback", network="socket", gdr=False),
+        verdict=Verdict(
+            top="tcp-fallback",
+            network="socket",
+            gdr=False,
+            never=(
+                "rdma-device-not-openable",
+                "ranks-disagree-on-transport",
+            ),
+        ),
         hardware=machine("mlx5_0:ib:400:down"),
         environment=GPUDIRECT,
     ),
@@ -194,7 +207,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="quiet",
         broken="NCCL_DEBUG=WARN: the log tells nothing of the network",
-        verdict=Verdict(unknown=True),
+        verdict=Verdict(unknown=True, also=("log-too-quiet",)),
         hardware=NO_ADAPTER,
         environment={"NCCL_DEBUG": "WARN"},
         steps=RUN,

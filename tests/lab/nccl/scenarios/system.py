@@ -23,7 +23,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="files-exhausted",
         broken="rank 1 gets no more descriptors: socket() gives EMFILE",
-        verdict=Verdict(top="file-limit"),
+        verdict=Verdict(top="file-limit", never=("thread-limit",)),
         environment_of=_rank1("socket:4=24"),
         steps=INIT,
         proof="Too many open files",

@@ -24,6 +24,7 @@ from diagnostics.facts import (
     collective_form,
     read_devices,
 )
+from diagnostics.parsers.last_errors import LastError
 from diagnostics.scanning.starts import Start, start_of
 
 _UNKNOWN: ProcessKey = ("", 0)
@@ -215,7 +216,7 @@ class FactBuilder:
         progress_omitted: int = -1,
         steps: Mapping[str, str] | None = None,
         open_tables: frozenset[str] = frozenset(),
-        last_errors: Mapping[str, Sequence[str]] | None = None,
+        last_errors: Mapping[str, Sequence[LastError]] | None = None,
     ) -> JobFacts:
         """The facts so far. ``lines`` are lines read and lines of NCCL among them."""
         table = tuple(_channel(event, channels[key]) for key, event in channel_event.items())

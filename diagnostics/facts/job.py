@@ -16,6 +16,7 @@ from diagnostics.facts.flight_record import FlightRecord
 from diagnostics.facts.process import Device, Process, ProcessKey, version_numbers
 from diagnostics.facts.rank_hosts import hosts_of_ranks, ring_size
 from diagnostics.facts.told_world import ToldWorld, told_world
+from diagnostics.parsers.last_errors import LastError
 
 MAX_EVENTS = 400
 MAX_LOCAL_RANKS = 16  # no machine has more NVIDIA GPUs; AMD's partitions make more
@@ -62,7 +63,9 @@ class JobFacts:
 
     open_tables: frozenset[str] = frozenset()  # of these, files that end with rows of a table without its end
 
-    last_errors: Mapping[str, Sequence[str]] = field(default_factory=dict)  # files that end with an error -> its lines
+    last_errors: Mapping[str, Sequence[LastError]] = field(
+        default_factory=dict
+    )  # files that end with an error -> its lines
 
     @property
     def empty_files(self) -> list[str]:

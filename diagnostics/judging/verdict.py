@@ -95,7 +95,7 @@ def _unread_error(findings: Sequence[Finding], facts: JobFacts) -> str:
     """The error that a file ends with and no finding is about; empty where there is none."""
     known = {evidence.text.strip() for finding in findings for evidence in finding.evidence}
     for file, lines in facts.last_errors.items():
-        told = [quote(line)[:200] for line in lines if quote(line) not in known]
+        told = [quote(line.text)[:200] for line in lines if quote(line.text) not in known]
         if told and file not in facts.steps:
             return f"the last lines of {file} tell of an error, and nothing behind them of work: {' | '.join(told)}."
     return ""
@@ -197,13 +197,20 @@ def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], 
         return f"nccl-tests ran to its end, and its values are right.{not_shown}"
     if verdict == "ok" and _start_not_shown(network, facts):
         return _working(facts)
-    if (nothing := _without_nccl(network, facts)) and not _cut_table(facts):
+    if nothing := _read_instead(verdict, network, findings, facts):
         return nothing
     if verdict == "unknown":
         return f"No problem is shown, but {_open_question(network, findings, facts)}"
     missing = missing_ranks(facts)
     ranks = f" of {facts.world.nranks - len(missing)} of {facts.world.nranks} ranks" if facts.world and missing else ""
     return f"No problem is shown by the log{ranks}."
+
+
+def _read_instead(verdict: Verdict, network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
+    """What was read instead of lines of NCCL that show a job: an error that nobody knows, or nothing of NCCL's."""
+    if verdict == "unknown" and (unread := _unread_error(findings, facts)):
+        return f"It is open whether the run works: {unread}"
+    return "" if _cut_table(facts) else _without_nccl(network, facts)
 
 
 def _working(facts: JobFacts) -> str:

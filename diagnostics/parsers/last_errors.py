@@ -3,12 +3,14 @@
 A rule that knows an error says what it is; one that nobody knows still keeps a log from showing that the job works.
 An error is told by its form: the level of a logger, an exit status that is not 0, the name of a signal that ends a
 process, a stack, the text of an errno at the end, a status of gRPC; or by words: ``error:``, ``failed`` where it ends
-what is said, that something died, was killed, or ended unexpectedly.
+what is said, that something died, was killed, or ended unexpectedly. Of these, a fatal level, an exit status, a
+signal and a panic tell that the program ended (``is_fatal``).
 """
 
 import errno
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from diagnostics.parsers.base import compiled
 from diagnostics.parsers.steps import is_step
@@ -16,6 +18,12 @@ from diagnostics.parsers.steps import is_step
 LAST_LINES = 8  # that are not empty
 MAX_QUOTED = 2
 
+_FATAL = (  # levels behind which a program ends
+    r"(?:^|[\[(|] *|[\d\]|,-] +|\) +(?=\w+ \d))(?:FATAL|CRITICAL|PANIC)(?=[\s\])|:]|$)|^F\d{4} \d\d:\d\d:\d\d|"
+    r"(?i:\b(?:level|lvl|severity)[\"']?[=:] ?[\"']?(?:fatal|critical|panic|emerg)\b|\[(?:fatal|critical|panic)\])|"
+    r"^[\d.:/ -]*: F \S+:\d+\] |^panic: |\bpanicked at\b|"
+    r"(?i:\b(?:fail|error|fatal|exception|nan\b|crash|died|lost\b).*\b(?:exiting|aborting|shutting down)[.!]?$)"
+)
 _LEVELS = (
     r"(?:^|[\[(|] *|[\d\]|,-] +|\) +(?=\w+ \d))(?:ERROR|FATAL|CRITICAL)(?=[\s\])|:]|$)|^[EF]\d{4} \d\d:\d\d:\d\d|"
     r"(?i:\b(?:level|lvl|severity)=\"?(?:error|fatal|critical|panic|emerg)\b|\[(?:error|fatal|critical|panic)\])"
@@ -52,8 +60,11 @@ _STATUSES = (
     r"^(?:\S+: )?(?:CANCELLED|DEADLINE_EXCEEDED|UNAVAILABLE|ABORTED|RESOURCE_EXHAUSTED|FAILED_PRECONDITION|INTERNAL|"
     r"DATA_LOSS|UNIMPLEMENTED): "
 )
-OF_JSON = r"\"(?:level|severity)\": ?\"(?i:error|fatal|critical)\""  # the level beside the message
-_ERROR = "|".join((_LEVELS, _EXITS, _SIGNALS, _STACKS, _ERRNO, _SAID, _ENDED, _STATUSES))
+_NO_END = r"^\s*\++ |(?i:\bwarn(?:ing)?\b)"  # a command that a shell shows, which may be all that failed
+_OF_NCCL = r"[NR]CCL (?:INFO|WARN|ATTN|TRACE|CALL|DIAG|ABORT)\b"  # of which the rules know more
+OF_JSON = r"\"(?:level|severity)\": ?\"(?P<level>(?i:error|fatal|critical|panic))\""  # the level beside the message
+_ENDS = "|".join((_FATAL, _EXITS, _SIGNALS))
+_ERROR = "|".join((_LEVELS, _FATAL, _EXITS, _SIGNALS, _STACKS, _ERRNO, _SAID, _ENDED, _STATUSES))
 _MILD = (  # a lower level, none, or what is done about it
     r"\b(?:DEBUG|INFO|NOTICE)\b|\b\w+Warning: |(?i:(?<!wandb: )\bwarn(?:ing)?\b)(?! +Failed[A-Z])|"
     r"^\[?[WI]\d{3,4} |\[[WI](?:\d{3,4})?[ \]]|"
@@ -76,12 +87,22 @@ _WORKS = (
 )
 
 
-def last_errors(lines: Sequence[str]) -> tuple[str, ...]:
-    """The errors among the last lines of a file, in their order; empty where the job goes on or ends well behind."""
-    found: list[str] = []
-    for line in reversed([line for line in lines if line.strip()][-LAST_LINES:]):
+class LastError(NamedTuple):
+    """An error at the end of a file, and how many lines of the file stand behind it."""
+
+    text: str
+    behind: int = 0
+
+
+def last_errors(lines: Sequence[tuple[int, str]]) -> tuple[LastError, ...]:
+    """The errors among the last lines of a file, in their order; empty where the job goes on or ends well behind.
+
+    ``lines`` are the last ones, each with how many stand behind it.
+    """
+    found: list[LastError] = []
+    for behind, line in reversed([one for one in lines if one[1].strip()][-LAST_LINES:]):
         if is_error(line):
-            found.append(line.strip())
+            found.append(LastError(line.strip(), behind))
         elif not found and (is_step(line) or compiled(_WORKS).search(line)):
             return ()
     return tuple(reversed(found[:MAX_QUOTED]))
@@ -89,8 +110,13 @@ def last_errors(lines: Sequence[str]) -> tuple[str, ...]:
 
 def is_error(line: str) -> bool:
     """Whether a line tells of an error, and not that it is passed over, tried again, or none."""
-    if "CCL " in line or not compiled(_ERROR).search(line.strip()):
+    if compiled(_OF_NCCL).search(line) or not compiled(_ERROR).search(line.strip()):
         return False
     if compiled(_FORK).search(line):
         return True
     return not (compiled(_MILD).search(line) or compiled(_BENIGN).search(line))
+
+
+def is_fatal(line: str) -> bool:
+    """Whether a line that tells of an error says that its program ended by it."""
+    return bool(compiled(_ENDS).search(line.strip())) and not compiled(_NO_END).search(line)

@@ -109,11 +109,12 @@ PATTERNS = (
         expression=(
             r"NET/OFI Unable to register memory.*RC: (?P<code>-?\d+)|Failed: UCX error (?P<ucx>\S+ '-?\d+' .*)"
             r"|UCX +ERROR (?P<insert>"
-            r"(?:failed to (?:insert|register) |ibv_(?:reg|create)_(?!ah\b)\w+\(.*\) failed: ).*)"
+            r"(?:failed to (?:insert|register) |ibv_(?:exp_)?(?:reg|create)_(?!ah\b)\w+\(.*\) failed: ).*)"
         ),
         samples=(
             "Failed: UCX error ucx_plugin.c:498 '-5' Invalid parameter",
             "ib_md.c:309  UCX  ERROR ibv_reg_mr(address=0x7f, length=4096, access=0xf) failed: Cannot allocate memory",
+            "ib_md.c:329  UCX  ERROR ibv_exp_reg_mr(address=0x2a, length=9536) failed: Cannot allocate memory",
         ),
     ),
     Pattern(

@@ -6,7 +6,7 @@ Only the end of what is read is looked at, so that it costs nothing on a big log
 from dataclasses import dataclass, field
 
 from diagnostics.parsers.base import compiled
-from diagnostics.parsers.last_errors import OF_JSON, last_errors
+from diagnostics.parsers.last_errors import OF_JSON, LastError, last_errors
 from diagnostics.parsers.steps import TITLE_OF_PERFTEST, ends_table, is_not_finite, is_row, is_step, is_wrong_row
 from diagnostics.scanning.prefix import clean
 
@@ -48,10 +48,16 @@ class Steps:
         """Files that end with rows of a table whose end they do not show: the next size may hang."""
         return frozenset(file for file, tail in self._tails.items() if (shown := _last_step(tail)) and shown[1])
 
-    def errors(self) -> dict[str, tuple[str, ...]]:
+    def errors(self) -> dict[str, tuple[LastError, ...]]:
         """The errors that files end with."""
-        ends = {file: tail.decode("utf-8", "replace").splitlines()[-MAX_LINES:] for file, tail in self._tails.items()}
-        return {file: found for file, lines in ends.items() if (found := last_errors([_clean(line) for line in lines]))}
+        ends = {file: last_errors(_last_lines(tail)) for file, tail in self._tails.items()}
+        return {file: found for file, found in ends.items() if found}
+
+
+def _last_lines(tail: bytes) -> list[tuple[int, str]]:
+    """The last lines, each with how many follow it; what a bar of progress prints into one line stands apart."""
+    whole = tail.decode("utf-8", "replace").split("\n")[-MAX_LINES:]
+    return [(len(whole) - number, _clean(part)) for number, line in enumerate(whole, 1) for part in line.splitlines()]
 
 
 def _last_step(tail: bytes) -> tuple[str, bool] | None:
@@ -82,4 +88,5 @@ def _last_step(tail: bytes) -> tuple[str, bool] | None:
 def _clean(line: str) -> str:
     """A line without colours and its frame; an object of JSON as a logger in plain text gives its level."""
     text = clean(line[:MAX_CHARACTERS].encode())
-    return f"ERROR: {text}" if compiled(OF_JSON).search(line[:MAX_CHARACTERS]) else text
+    level = compiled(OF_JSON).search(line[:MAX_CHARACTERS])
+    return f"{level['level'].upper()}: {text}" if level else text

@@ -49,6 +49,11 @@ _TRAINING = (
         "Termination timeout for `initialize clique for rank 0` of 40 seconds exceeded. Exiting to ensure",
     ),
     (
+        "Termination timeout of",
+        r"Termination timeout of .* exceeded.*",
+        "Termination timeout of 40 seconds exceeded. Exiting to ensure a consistent program state.",
+    ),
+    (
         "Terminating process because",
         r"Terminating process because the .*",
         "Terminating process because the JAX distributed service detected fatal errors.",

@@ -5,6 +5,7 @@ Lines without NCCL's own mark. Beside them stand those of PyTorch, in its own mo
 
 from diagnostics.parsers.programs.rows import rows
 
+_CRASHES = "Segmentation fault|Bus error|Aborted|Killed|Illegal instruction|Floating point exception"
 _KILLED = (
     (
         "is killed by signal: ",
@@ -36,6 +37,11 @@ _KILLED = (
         "running low on memory",
         r"Task was killed due to the node (?P<signal>running low on memory)",
         "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+    ),
+    (
+        "ignal: ",
+        rf"^(?:.*\] )?Signal: (?P<signal>{_CRASHES}) \(\d{{1,2}}\)",
+        "[gpu-a:4117] Signal: Segmentation fault (11)",
     ),
     (
         "Process received signal",

@@ -17,10 +17,12 @@ from collections import defaultdict
 from diagnostics.events import Event
 from diagnostics.facts import MAX_COLLECTIVES, CollectiveLog, JobFacts
 from diagnostics.findings import Finding
+from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
 
 _Progress = tuple[dict[int, int], list[Event], str]  # rank -> its last collective; lines that say so; whose word it is
 MIN_LATENESS_NS = 1_000_000_000  # clocks of hosts differ by less
+_OF_HOROVOD = r"by subset of ranks|\[missing ranks: "
 _SIGNS = ("watchdog-timeout", "watchdog-stuck", "ras-peer-dead")
 
 
@@ -151,9 +153,12 @@ def _from_text(facts: JobFacts, desync: list[Event]) -> Outcome:
                 named or desync,
                 severity="info" if crashed else "critical",
                 confidence="likely",
-                summary=f"PyTorch names the ranks that the others wait for: {named[0].fields['text'][:160]}"
-                if named
-                else "PyTorch reports that ranks are at different collectives",
+                summary=_who_says(desync[0])
+                + (
+                    f" names the ranks that the others wait for: {named[0].fields['text'][:160]}"
+                    if named
+                    else " reports that ranks are at different collectives"
+                ),
                 explanation="The ranks that did not join or did not finish the collective are the ones to look at."
                 + (" A process had been ended before, most likely that of such a rank." if crashed else ""),
             )
@@ -170,6 +175,10 @@ def _from_text(facts: JobFacts, desync: list[Event]) -> Outcome:
             )
         )
     return CLEAR
+
+
+def _who_says(event: Event) -> str:
+    return "Horovod" if compiled(_OF_HOROVOD).search(event.text) else "PyTorch"
 
 
 def _all_are_there(facts: JobFacts, named: list[Event]) -> bool:

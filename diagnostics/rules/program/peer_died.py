@@ -54,7 +54,7 @@ def check(facts: JobFacts) -> Outcome:
     late = max(events[0].origin.sequence, _behind_watchdog(events, facts))
     peers = [name for name in peer_names(facts, lost) if not _LOOPBACK.match(name)]
     bus = any(is_bus_error(event) for event in killed)
-    first = signal_of(killed[0]) if killed else None
+    first = _signal_named_first(killed)
     return found(
         conclude(
             facts,
@@ -69,7 +69,7 @@ def check(facts: JobFacts) -> Outcome:
                 if bus
                 else ""
             )
-            + _explain(lost[0] if lost and not killed else None),
+            + (_explain_end(first) if first else _explain(lost[0] if lost and not killed else None)),
             actions=("more-shm", "look-at-rank", "whole-log") if bus else (),
             occurrences=facts.count("peer-closed", "process-killed", "communicator-aborted") or len(events),
         )
@@ -117,6 +117,24 @@ def _how_ended(signal: str) -> str:
     if compiled(_MEMORY).search(signal):
         return f"A rank's process was killed as the memory of its host or container was used up ({signal})"
     return f"A rank's process was ended ({signal})"
+
+
+def _signal_named_first(killed: list[Event]) -> str | None:
+    """What ended a process, by the first line that names it; Open MPI does so in a line behind the one on its end."""
+    signals = [signal for event in killed if (signal := signal_of(event))]
+    return next((signal for signal in signals if signal != "signal"), next(iter(signals), None))
+
+
+def _explain_end(signal: str) -> str:
+    if compiled(_MEMORY).search(signal):
+        return (
+            "What was out of memory is the host, or its container's limit: the kernel's log, Ray's or the pod's events "
+            "say how much was taken, and by whom. Connections that other ranks lose follow from it."
+        )
+    return (
+        "This tells how the process ended, and not why: look at that rank's own output before it and at its host's "
+        "kernel log. Connections that other ranks lose follow from it."
+    )
 
 
 def _what_went(event: Event) -> str:

@@ -14,11 +14,12 @@ them: NCCL also tries what it can do without, such as SHARP.
 Source: NCCL's checks.h and debug.cc; nccl-tests' common.h.
 """
 
-from diagnostics.events import Event
+from diagnostics.events import Event, Origin
 from diagnostics.facts import JobFacts
 from diagnostics.judging.survival import went_on_behind
 from diagnostics.parsers import warnings
 from diagnostics.parsers.base import compiled
+from diagnostics.parsers.last_errors import is_fatal
 from diagnostics.parsers.programs.restarts import RESTART
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 from diagnostics.rules.program.job_cancelled import before_any_cut
@@ -94,6 +95,7 @@ _OF_GROUPS = (
     r"pair closure|remote peer|(?:got|sent) 0 bytes|shutdown, see above|\brpc_code\b|^RPC error"
 )
 _OF_LIBRARIES = r"UCX +(?:ERROR|FATAL) |: (?:non-zero|error) status: \d|: NULL value |(?i:nvshmem)"
+AT_THE_END = 2**62  # the place of what is read last, behind all that was read on the way
 _WARNED = warnings.KINDS | {"unclassified-warning"}
 _TOLD = (
     "run-error",
@@ -108,7 +110,7 @@ _TOLD = (
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a line says that the run failed, and the process does not go on."""
-    events = failure_lines(facts)
+    events = failure_lines(facts) or before_any_cut(facts, _last_words(facts))
     if not events:
         return CLEAR
     return found(
@@ -149,6 +151,18 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     if (traceback := torn_off_traceback(facts)) is not None:
         told.append(traceback)
     return before_any_cut(facts, told)
+
+
+def _last_words(facts: JobFacts) -> list[Event]:
+    """What programs nobody knows say as the last of their files: that they end by an error."""
+    ends = [
+        Event("last-error", Origin(file, facts.last_lines.get(file, 0) - line.behind, AT_THE_END), line.text, {})
+        for file, lines in facts.last_errors.items()
+        if file not in facts.steps
+        for line in lines
+        if is_fatal(line.text)
+    ]
+    return [event for event in ends if not facts.is_worked_behind(event)]
 
 
 def _is_cut_copy(event: Event, facts: JobFacts) -> bool:

@@ -27,35 +27,49 @@ ERRORS = (
     "(raylet) Worker exited unexpectedly",
     "    @     0x7f0 (unknown)",
     "what():  CUDA error",
-    "[FATAL] 2024-01-01 rank 3: aborting",
     "Internal error: Oops: 96000004",
     "qsub: job killed",
     "DEADLINE_EXCEEDED: Deadline Exceeded",
     "wandb: WARNING  Command failed (exit 1)",
+    "ERROR 08-20 09:48:31 [pynccl_wrapper.py:229] Cannot load the NCCL library from /root/libnccl.so.2",
     "-bash: fork: retry: Resource temporarily unavailable",
     "version `GLIBCXX_3.4.29' not found",
     "2024-01-02 03:04:05.678 | ERROR    | trainer:main:12 - the store has no such key",
-    "2024-01-02 03:04:05,678 - trainer - CRITICAL - giving up",
     "(EngineCore_DP0 pid=272) ERROR 09-09 10:15:10 [core.py:700] the engine has ended",
     "E0716 12:11:09.1 4117 transfer.cpp:294] segment is gone",
     'ts=2024-05-05T01:01:01Z level=error msg="the queue is gone"',
     "2024/05/05 01:01:01 [error] upstream is gone",
+    "frame #4: c10d::wait() + 0x12 (0x7f00 in libtorch.so)",
+    "/usr/lib/libmpi.so.40(PMPI_Allreduce+0x2c5) [0x7f12]",
+    "#3  0x00007f12 in ncclGroupEnd () from libnccl.so.2",
+    "goroutine 1 [running]:",
+    "\tat org.apache.Trainer.run(Trainer.java:12)",
+    "[n1:08003] the relay of the job: send() to socket 9 failed: Broken pipe (32)",
+    "/bin/bash: line 1: /usr/sbin/sshd: No such file or directory",
+    "open: Stale file handle",
+    "Failed to open the data set: x",
+)
+ENDS = (
+    "[FATAL] 2024-01-01 rank 3: aborting",
+    "2024-01-02 03:04:05,678 - trainer - CRITICAL - giving up",
     "supervisor: trainer exited: exit status 3",
     "trainer.service: Main process exited, code=exited, status=1/FAILURE",
     "job 7 ended rc=13",
     "launcher: {'returncode': 2}",
     "worker 3 got SIGSEGV",
     "node n1: signal 9 (core of 4 GB written)",
-    "frame #4: c10d::wait() + 0x12 (0x7f00 in libtorch.so)",
-    "/usr/lib/libmpi.so.40(PMPI_Allreduce+0x2c5) [0x7f12]",
-    "#3  0x00007f12 in ncclGroupEnd () from libnccl.so.2",
-    "goroutine 1 [running]:",
     "thread 'main' panicked at src/main.rs:12",
-    "\tat org.apache.Trainer.run(Trainer.java:12)",
-    "[n1:08003] the relay of the job: send() to socket 9 failed: Broken pipe (32)",
-    "/bin/bash: line 1: /usr/sbin/sshd: No such file or directory",
-    "open: Stale file handle",
-    "Failed to open the data set: x",
+    "F0801 10:11:12.131415  9981 clique.cc:99] the clique is stuck",
+    "2026-01-12 05:44:21.334610: F tensorflow/core/platform/foo.cc:80] the ring is broken",
+    "[2026-01-12 05:44:21] FATAL: worker 3 lost connection to the parameter server",
+    "panic: runtime error: invalid memory address or nil pointer dereference",
+    "[ERROR] Rank 3: loss is NaN at step 120, aborting",
+)
+NO_ENDS = (
+    "++ exit 1",
+    "wandb: WARNING Command failed (exit 1)",
+    "2024-01-02 03:04:05 - trainer - ERROR - the store has no such key",
+    "All done, exiting.",
 )
 NO_ERRORS = (
     "0 errors, 0 warnings",
@@ -110,6 +124,19 @@ def test_an_error_that_no_rule_knows_leaves_it_open_and_is_quoted(line: str) -> 
     diagnosis = _behind_a_start(line)
     assert diagnosis.verdict == "unknown"
     assert line.strip() in diagnosis.explanation
+
+
+@pytest.mark.parametrize("line", ENDS)
+def test_an_error_that_says_that_its_program_ended_is_a_failed_run(line: str) -> None:
+    finding = _behind_a_start(line).findings[0]
+    assert (finding.rule, finding.severity, finding.evidence[0].text) == ("run-failed", "critical", line)
+    assert finding.evidence[0].line == len(START) + 1
+    assert _behind_a_start(f"{line}\n{BEHIND[0]}").verdict == "ok"
+
+
+@pytest.mark.parametrize("line", NO_ENDS)
+def test_what_does_not_say_that_a_program_ended_is_no_failed_run(line: str) -> None:
+    assert _behind_a_start(line).verdict in ("ok", "unknown")
 
 
 @pytest.mark.parametrize("line", NO_ERRORS)

@@ -1,50 +1,14 @@
-"""Replaces names of hosts, users and jobs, addresses and paths in a diagnosis, each by one stand-in throughout."""
+"""Replaces what identifies a site in a diagnosis, such as names and addresses, each by one stand-in throughout."""
 
 import re
 from dataclasses import replace
 from pathlib import PurePath
 
 from diagnostics.findings import CannotTell, Diagnosis, Evidence, Finding, RankRow
+from diagnostics.identifying import KINDS
 
-_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-_DOMAINS = (
-    r"(?:com|net|org|edu|gov|mil|int|io|ai|cloud|internal|local|localdomain|lan|corp|intra|private|cluster|compute"
-    r"|hpc|svc|site|arpa|de|uk|fr|nl|ch|at|eu|us|ca|jp|cn|kr|in|au|se|no|fi|dk|it|es|pl|cz)"
-)
-_GROUP = r"[0-9A-Fa-f]{1,4}"
-_IPV6 = (
-    rf"(?:(?<![\w:.])|(?<=Gid)|(?<=Gids))"  # NCCL writes "remoteGidsfe80::1"
-    rf"(?:(?=[0-9A-Fa-f:]{{0,38}}::)(?:{_GROUP})?(?::(?:{_GROUP})?){{2,7}}|{_GROUP}(?::{_GROUP}){{7}})"
-    r"(?:%\w+)?(?![\w:]|\.\d)"  # of "::ffff:10.0.0.1" the rest is an IPv4 address
-)
-_KINDS = (
-    ("mac", r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:])"),
-    ("guid", r"(?<![\w:])[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{4}){3}(?![\w:])"),
-    ("gid", r"(?<=\()[0-9A-Fa-f]{1,16}/[0-9A-Fa-f]{1,16}(?=\))"),
-    ("ip", _IPV6),
-    ("ip", r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]*\d)"),
-    # paths but those of the system, which tell nothing of the site; the name of a source file stays
-    (
-        "path",
-        (
-            r"(?<![\w./@:-])/(?!(?:dev|sys|proc|usr|lib|lib64|etc|bin|sbin|opt)/)"
-            r"(?:(?:[\w.@+~=-]+/)*[\w.@+~=-]+(?=/[\w.-]+\.(?:cc|cu|cpp|c|h)\b)|(?:[\w.@+~=-]+/)+[\w.@+~=-]+)"
-        ),
-    ),
-    ("user", r"(?:(?<=USER=)|(?<=user=)|(?<=LOGNAME=)|(?<=User: )|(?<=user: ))[A-Za-z_][\w.@-]*"),
-    ("job", r"(?:(?<=JOB_NAME=)|(?<=JOBNAME=)|(?<=job-name=)|(?<=JOBID=)|(?<=JOB_ID=)|(?<=StepId=))[\w.@+-]+"),
-    ("job", r"(?:(?<=JOB )|(?<=STEP ))\d+(?:\.\d+)?(?= ON )"),
-    ("host", r"(?<= ON )[A-Za-z][\w.-]*(?= CANCELLED)"),
-    ("host", r'(?:(?<="hostname":")|(?<="hostname": "))[^"]+'),
-    # NCCL's prefix, which a time before a bracket resembles
-    (
-        "host",
-        r"(?<![\w.-])(?!\d+:|\d{4}-\d\d-\d\d)[A-Za-z0-9][\w.-]*(?=:\d+:\d+ ?(?:\[|NCCL )|:\d+ NCCL DIAG)",
-    ),
-    ("host", r"(?<=\[)[A-Za-z][\w.-]*(?=\]:\d)|(?<=\()[A-Za-z][\w.-]*(?=, \d{2,5}\))"),  # of PyTorch's sockets
-    ("host", rf"(?<![\w./-])(?:{_LABEL}\.)+{_DOMAINS}(?![\w-]|\.\w)"),
-)
-_PATTERN = re.compile("|".join(f"(?P<{kind}{number}>{text})" for number, (kind, text) in enumerate(_KINDS)))
+_PATTERN = re.compile("|".join(f"(?P<{kind}{number}>{text})" for number, (kind, text) in enumerate(KINDS)))
+_KEY = re.compile(r"(?i:bearer|basic) |[\w-]*[\"']?(?:=|: ?)[\"']?")  # what names a secret
 _ADDRESS = re.compile(r"[\d.]+|[0-9A-Fa-f:%]*:[\w:%.]*")
 _KEPT = frozenset({"0.0.0.0", "127.0.0.1", "::", "::1", "localhost"})  # noqa: S104 - not an address to listen on
 _TOKEN = re.compile(r"[A-Za-z][A-Za-z0-9]*")
@@ -88,6 +52,9 @@ class Redactor:
 
     def _replacement(self, match: re.Match[str]) -> str:
         kind = (match.lastgroup or "known").rstrip("0123456789")
+        if kind == "secret":  # without a number: who sees two reports must not see that they hold the same one
+            named = _KEY.match(match[0])
+            return f"{named[0] if named else ''}secret"
         return self._stand_in(match[0], "host" if kind == "known" else kind)
 
     def _compiled(self) -> re.Pattern[str]:

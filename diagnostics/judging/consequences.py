@@ -42,8 +42,8 @@ def _explains(fault: Finding, finding: Finding) -> bool:
 def _with_victims(finding: Finding, lines: Sequence[Evidence]) -> Finding:
     """The finding with these lines under it, without those that it quotes already."""
     own = {(evidence.file, evidence.line) for evidence in (*finding.evidence, *finding.victims)}
-    fresh = tuple(evidence for evidence in lines if (evidence.file, evidence.line) not in own)
-    return replace(finding, victims=(finding.victims + fresh)[:MAX_VICTIMS])
+    fresh = {(one.file, one.line): one for one in lines if (one.file, one.line) not in own}  # two may rest on one line
+    return replace(finding, victims=(*finding.victims, *fresh.values())[:MAX_VICTIMS])
 
 
 def fold_consequences(

@@ -1,4 +1,8 @@
-"""SARIF 2.1.0, as code-scanning services read it: one result a finding, one location a quoted line."""
+"""SARIF 2.1.0, as code-scanning services read it: one result a finding, one location a quoted line.
+
+Where the log does not show the job working, and what could not be read, is said by notifications of the invocation: a
+document without results is not one of a job that works.
+"""
 
 import json
 from typing import Any
@@ -19,6 +23,7 @@ def render(diagnosis: Diagnosis) -> str:
         "runs": [
             {
                 "tool": {"driver": {"name": "raybench diagnose", "rules": [_rule(rule_id) for rule_id in ids]}},
+                "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": _notifications(diagnosis)}],
                 "results": [_result(finding, ids.index(finding.rule)) for finding in diagnosis.findings],
                 "properties": {
                     "verdict": diagnosis.verdict,
@@ -30,6 +35,16 @@ def render(diagnosis: Diagnosis) -> str:
         ],
     }
     return json.dumps(document, indent=2) + "\n"
+
+
+def _notifications(diagnosis: Diagnosis) -> list[dict[str, Any]]:
+    """What is left open, of each job by its name, and notes on the reading."""
+    jobs = diagnosis.jobs or (diagnosis,)
+    told = [
+        f"{one.job + ': ' if one.job else ''}unknown: {one.explanation}" for one in jobs if one.verdict == "unknown"
+    ]
+    told += [note for one in (diagnosis, *diagnosis.jobs) for note in one.notes]
+    return [{"level": "warning", "message": {"text": text}} for text in dict.fromkeys(told)]
 
 
 def _rule(rule_id: str) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from xml.etree import ElementTree
 import pytest
 
 from diagnostics.engine import diagnose_paths
-from diagnostics.findings import Diagnosis
+from diagnostics.findings import Diagnosis, Evidence, Finding
 from diagnostics.inputs.reader import Batch
+from diagnostics.judging.consequences import fold_consequences
 from diagnostics.output import FORMATS, render, report_news
 from diagnostics.reading import Reading
 from diagnostics.redaction import Redactor, redact_diagnosis
@@ -76,6 +77,22 @@ def test_sarif_has_a_result_for_each_finding() -> None:
         assert all(place["physicalLocation"]["region"]["startLine"] >= 1 for place in result["locations"])
 
 
+def test_sarif_says_what_is_open_and_lists_no_line_twice(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("gpu-a17:100:101 [0] NCCL INFO NCCL version 2.27.5+cuda12.9\n")
+    run = json.loads(render(diagnose_paths([tmp_path / "a.log"]), "sarif"))["runs"][0]
+    assert run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"].startswith("unknown: ")
+    run = json.loads(render(diagnose_paths([LOG]), "sarif"))["runs"][0]
+    assert run["invocations"] == [{"executionSuccessful": True, "toolExecutionNotifications": []}]
+    line = Evidence(file="a.log", line=3, text="gone")
+    cause, one, other = (
+        Finding(rule=rule, severity="critical", confidence="likely", summary="", explanation="", evidence=(line,))
+        for rule in ("cuda-error", "peer-died", "run-failed")
+    )
+    cause = replace(cause, evidence=())
+    folded = fold_consequences([cause, one, other], {"peer-died": "fold", "run-failed": "last"})
+    assert [finding.victims for finding in folded] == [(line,)]
+
+
 def test_text_says_the_verdict_first_and_quotes_the_line() -> None:
     lines = render(diagnose_paths([LOG]), "text").splitlines()
     assert lines[0].startswith("CRITICAL: RDMA transfers to gpu-b (10.20.0.2)")
@@ -137,7 +154,17 @@ def test_a_host_that_is_called_like_a_stand_in_stays_apart(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["2026-01-02 20:27:21 [rank1] at init.cc:738", "libnccl.so.2 torch.nn.parallel NET/IB/0"]
+    "text",
+    [
+        "2026-01-02 20:27:21 [rank1] at init.cc:738",
+        "libnccl.so.2 torch.nn.parallel NET/IB/0",
+        "[E1218 20:27:21.426 ProcessGroupNCCL.cpp:629] c10::Error::Error(c10::SourceLocation) at job 3 of 4",
+        "max_new_tokens=4096 tokens/s: 12.2 NCCL_IB_PKEY=0x7fff tokenizer: fast",
+        "srun: error: Unable to create step for job 77: Invalid generic resource (gres) specification",
+        "on CUDA device 1000, see https://docs.nvidia.com/deploy/xid-errors/ and https://pytorch.org/docs/x.html",
+        "busId 9b000 commId 0x7f3344556677aabb comm 0x55d0aabbccdd hca mlx5_1:1 via NET/IB/3/GDRDMA",
+        "transport retry counter exceeded on node 3, rank 17, Pod failed",
+    ],
 )
 def test_what_only_looks_like_a_name_stays(text: str) -> None:
     assert Redactor().text(text) == text
@@ -169,6 +196,43 @@ def test_redaction_leaves_no_user_no_path_and_no_job(tmp_path: Path, output_form
     assert not re.search(r"alice|bob|carol|falcon|lustre|scratch|441327|gpu-[ab]\d", text)
     assert "CANCELLED AT" in text
     assert output_format != "json" or re.search(r"path-\d/init\.cc", text)
+
+
+IDENTIFYING = (  # a line, what must go, what must stay
+    ("n1:1:1 [3] NCCL INFO Bootstrap : Using eth0:fe80::b859:9ff:fe12:3456%eth0<0>", "b859", "Using eth0:ip-1<0>"),
+    ("HfHubHTTPError: 401 for url: https://hub.acme.com/api/acme/m?token=hf_AbCdEfGhIjKlMnOpQrStUv", "acme|hf_", "401"),
+    ("export WANDB_API_KEY=0123456789abcdef0123", "0123456789", "export WANDB_API_KEY=secret"),
+    ("Authorization: Bearer abcdefgh12345678==", "abcdefgh", "Bearer secret"),
+    ('{"password": "hunter2", "level": "error"}', "hunter2", '"level": "error"'),
+    ("token hf_AbCdEfGhIjKlMnOpQrStUvWxYz is refused", "hf_", "is refused"),
+    (
+        "Xid (PCI:0000:9b:00): 79, GPU-3f2504e0-4f89-11d3-9a0c-0305e82c3301 is gone",
+        "3f2504e0",
+        "PCI:0000:9b:00): 79, GPU-",
+    ),
+    ("MNNVL busId 0x1801000 fabric UUID 3143b15bc2cd192b.28cc9b5473fb5b93 state 3", "3143b|28cc", "busId 0x1801000"),
+    ("Node GUID: 0x506b4b0300abcdef base lid 93 link/ether b8:59:9f:12:34:56", "506b4b|b8:59", "base lid 93"),
+    ("NET/IB: Dev 0 Port 1 qpn 2281 mtu 5 GID 3 (0/2A00A8C0FFFF0000)", "2A00A8C0", "qpn 2281 mtu 5 GID 3 ("),
+    ("ssh alice.smith@gpu-b18 failed", "alice|gpu-b18", "ssh user-1@host-1 failed"),
+    ("alice@gpu-b: Permission denied (publickey)", "alice|gpu-b", "Permission denied"),
+    ("mail of alice.smith@acme.com, uid=10231", "alice|acme|10231", "mail of"),
+    ("srun: error: gpu-node-[17-19]: tasks 0-7: Exited with exit code 1", "gpu-node|17-19", ": tasks 0-7: Exited"),
+    ("=   RANK 3 PID 9911 RUNNING AT gpu07", "gpu07", "RANK 3 PID 9911"),
+    ("mpirun noticed that process rank 6 with PID 0 on node gpu05 exited on signal 9", "gpu05", "exited on signal 9"),
+    ("#  Rank  2 Group  0 Pid 2234 on     node-b7 device  0 [0x1b] NVIDIA H100", "node-b7", "device  0 [0x1b] NVIDIA"),
+    ("cannot write s3://acme-bucket/run-77/step_100: denied", "acme|run-77", "cannot write url-1"),
+    ("Worker at tcp://dask-w3:39891 died", "dask-w3", "tcp://host-1:39891 died"),
+    ("pod/trainer-0 evicted from ip-10-0-3-4.ec2.internal", "trainer-0|ip-10", "evicted from"),
+    ("MASTER_ADDR=gpu-a1 MASTER_PORT=29500 NCCL_IB_HCA=mlx5_0", "gpu-a1", "MASTER_PORT=29500 NCCL_IB_HCA=mlx5_0"),
+    ("JobId=991823 reason=NodeFail", "991823", "reason=NodeFail"),
+)
+
+
+@pytest.mark.parametrize(("line", "gone", "stays"), IDENTIFYING, ids=[line[:30] for line, _, _ in IDENTIFYING])
+def test_what_identifies_a_site_is_replaced_and_the_rest_can_be_read(line: str, gone: str, stays: str) -> None:
+    text = Redactor().text(line)
+    assert not re.search(gone, text)
+    assert stays in text
 
 
 EVERY_FIFTH = sorted(LOG.parents[2].glob("*/*/input.log"))[::5]

@@ -41,8 +41,18 @@ def compare(sides: Sequence[Side], *, gate: float | None = None, allow_unlike: b
         sides=tuple(map(_compared_side, sides)),
         differences=found,
         figures=figures,
-        remarks=tuple(dict.fromkeys(remark for side in sides for remark in side.remarks)),
+        remarks=_remarks(sides),
     )
+
+
+def _remarks(sides: Sequence[Side]) -> tuple[str, ...]:
+    """What the sides remark, and which of them is the reference itself."""
+    twice = [
+        f"{side.name} is the same result as {sides[0].name}"
+        for side in sides[1:]
+        if (side.run_ids, side.figures, side.outcomes) == (sides[0].run_ids, sides[0].figures, sides[0].outcomes)
+    ]
+    return tuple(dict.fromkeys([*twice, *(remark for side in sides for remark in side.remarks)]))
 
 
 def _check(sides: Sequence[Side], *, allow_unlike: bool) -> None:

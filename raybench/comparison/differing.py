@@ -10,7 +10,10 @@ About = Literal["machine", "configuration", "environment", "outcome"]
 
 
 def differing(sides: Sequence[Side]) -> Iterator[Differing]:
-    """The machine first, since it decides whether figures can be compared at all."""
+    """The machine first, since it decides whether figures can be compared at all.
+
+    Of each, what all sides say comes before what one does not, as an older version's result has no word of some.
+    """
     yield from _of_tables("machine", [side.machine for side in sides])
     yield from _of_tables("configuration", [side.configuration for side in sides])
     yield from _of_tables("environment", [side.environment for side in sides])
@@ -18,8 +21,9 @@ def differing(sides: Sequence[Side]) -> Iterator[Differing]:
 
 
 def _of_tables(about: About, tables: Sequence[Mapping[str, str]]) -> Iterator[Differing]:
-    for name in dict.fromkeys(name for table in tables for name in table):
-        values = tuple(table.get(name) for table in tables)
+    names = dict.fromkeys(name for table in tables for name in table)
+    rows = [(name, tuple(table.get(name) for table in tables)) for name in names]
+    for name, values in sorted(rows, key=lambda row: None in row[1]):
         if len(set(values)) > 1:
             yield Differing(about=about, name=name, values=values)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from raybench.comparison.joined import joined_side
 from raybench.comparison.side import Better, FigureKey, Launch, Side, SideFigure, blocks_of
 from raybench.documents.run.benchmark import BenchmarkResult, MeasuredWorkload
 from raybench.documents.run.checkpoint import CheckpointPoint
@@ -50,39 +51,27 @@ Found = Iterator[tuple[FigureKey, SideFigure]]
 
 def run_side(name: str, results: Sequence[RunResult]) -> Side:
     """The runs of one side, at least one; where they do not agree on something, it has all of their values."""
-    first = results[0]
-    figures: dict[FigureKey, SideFigure] = {}
-    for result in results:
-        for key, figure in _figures(result.benchmarks, emulated=result.cluster.emulated):
-            figures[key] = _joined(figures[key], figure) if key in figures else figure
+    return joined_side(name, [_of_run(name, result) for result in results])
+
+
+def _of_run(name: str, result: RunResult) -> Side:
     return Side(
         name=name,
         kind="run",
-        run_ids=tuple(result.run_id for result in results),
-        started_at=first.started_at,
-        machine=_agreed([{key: _text(value) for key, value in shape_of(one.cluster).items()} for one in results]),
-        configuration=_agreed([dict(_flat(one.config)) for one in results]),
-        environment=_agreed([_environment(one) for one in results]),
-        outcomes=_outcomes(results),
-        figures=figures,
-        losses=_losses(first.benchmarks),
+        run_ids=(result.run_id,),
+        started_at=result.started_at,
+        machine={key: _text(value) for key, value in shape_of(result.cluster).items()},
+        configuration=dict(_flat(result.config)),
+        environment=_environment(result),
+        outcomes=_outcomes(result),
+        figures=dict(_figures(result.benchmarks, emulated=result.cluster.emulated)),
+        losses=_losses(result.benchmarks),
     )
 
 
 def _losses(benchmarks: Sequence[BenchmarkResult]) -> Mapping[str, tuple[float, ...]]:
     trained = [one for benchmark in benchmarks for one in benchmark.workload if isinstance(one, TrainingPoint)]
     return {one.label: one.losses for one in trained if one.failed is None}
-
-
-def _joined(before: SideFigure, one: SideFigure) -> SideFigure:
-    allowed, problem = max(before.allowed, one.allowed), before.problem or one.problem
-    return replace(before, runs=(*before.runs, *one.runs), allowed=allowed, problem=problem)
-
-
-def _agreed(tables: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
-    """What the runs say of themselves, each value on which they do not agree with all of its values."""
-    names = dict.fromkeys(name for table in tables for name in table)
-    return {name: " | ".join(dict.fromkeys(table.get(name, "-") for table in tables)) for name in names}
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -106,12 +95,9 @@ def _environment(result: RunResult) -> Mapping[str, str]:
     return {**nodes, **result.versions, **result.variables}
 
 
-def _outcomes(results: Sequence[RunResult]) -> Mapping[str, str]:
-    verdicts = dict.fromkeys(result.conclusion.verdict for result in results)
-    found = dict.fromkeys(
-        one.rule for result in results for one in (*result.findings, *result.log_findings) if one.severity != "info"
-    )
-    return {"verdict": " | ".join(verdicts), **{f"finding {rule}": "found" for rule in found}}
+def _outcomes(result: RunResult) -> Mapping[str, str]:
+    found = dict.fromkeys(one.rule for one in (*result.findings, *result.log_findings) if one.severity != "info")
+    return {"verdict": result.conclusion.verdict, **{f"finding {rule}": "found" for rule in found}}
 
 
 def _text(value: Any) -> str:

@@ -12,6 +12,7 @@ Better = Literal["lower", "higher", ""]
 Launch = tuple[tuple[float, ...], ...]  # blocks of samples
 # Neighbouring samples are alike, so those without blocks of their own are cut into as many as a result has by default.
 BLOCKS = 5
+_OF_THE_WHOLE = ("verdict", "status")  # ranks under torchrun have a status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -94,6 +95,11 @@ class Side:
     figures: Mapping[FigureKey, SideFigure] = field(default_factory=dict)
     losses: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """What the result says of itself, in the word of its kind; "unknown" of one that says nothing."""
+        return next((word for name, word in self.outcomes.items() if name in _OF_THE_WHOLE), "unknown")
 
 
 def blocks_of(samples: "tuple[float, ...] | list[float]") -> Launch:

@@ -21,6 +21,7 @@ from raybench.reports.formats import FORMATS
 from raybench.services.comparing.history import history_of
 from raybench.stats import median
 from tests.comparison.recorded import FULL, SLOWER
+from tests.comparison.test_report_sides import FABRIC
 from tests.reports.sample import run_result
 
 LEVELS, LOWER = ([median(run) for run in runs] for runs in (FULL, SLOWER))
@@ -106,6 +107,19 @@ def test_the_document_is_read_as_it_was_written_and_shown_in_every_format(folder
     assert shown.output.startswith("# VERDICT: WARNING: ")
     assert "nccl: 2.28.3 -> 2.29.1" in shown.output
     assert "1 run cannot be read" in shown.output
+
+
+def test_fabric_tests_of_many_nights_are_a_history_too(tmp_path: Path) -> None:
+    for number in range(8):
+        content = json.loads(FABRIC.read_text(encoding="utf-8"))
+        content |= {"run_id": f"f-{number}", "started_at": f"2026-11-0{number + 1}T03:00:00Z"}
+        test = next(one for one in content["pairs"] if one["value"])
+        test["value"] *= 0.8 if number > 4 else 1.0 - number / 1000
+        (tmp_path / f"night-{number}").mkdir()
+        (tmp_path / f"night-{number}/fabric.json").write_text(json.dumps(content), encoding="utf-8")
+    found = history_of(tmp_path)
+    assert (found.verdict, len(found.runs), found.omitted) == ("warning", 8, ())
+    assert "slower since 2026-11-06T03:00:00Z, run f-5" in found.verdict_reason
 
 
 def _names(history: History) -> list[str]:

@@ -23,6 +23,7 @@ STUDIES = [REPORTS / f"study-{name}-7e1ee8f.json" for name in ("network", "strat
 @pytest.mark.parametrize("path", [*RUNS, *STUDIES, FABRIC, PREFLIGHT], ids=lambda path: path.stem)
 def test_a_result_beside_itself_is_no_difference(path: Path) -> None:
     found = compare_results([path, path])
+    assert found.remarks == (f"{path} is the same result as {path}",)
     speeds = [one for one in found.compared if one.unit in ("s", "us", "Gb/s")] or found.compared
     wide = all(one.difference == "cannot tell" for one in speeds) and found.kind != "preflight"
     assert (

@@ -1,12 +1,17 @@
 """Tables of nccl-tests and files of NCCL Inspector as sides: real ones of public threads, and what is none."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from raybench.comparison.nccl_tests import is_nccl_tests, nccl_tests_side
+from raybench.comparison.nccl_tests import is_nccl_tests, nccl_tests_side, version_text
+from raybench.errors import UsageError
+from raybench.services.comparing.baseline import create_baseline
 from raybench.services.comparing.compare import compare_results
 from raybench.services.comparing.sides import side_of
+from tests.diagnostics.inputs.test_tests_results import DOCUMENT, HALF, ROW
 
 DIAGNOSTICS = Path(__file__).parents[1] / "diagnostics"
 THREADS = (DIAGNOSTICS / "threads" / "fifth.txt").read_text(encoding="utf-8").split("\n=== ")
@@ -76,3 +81,91 @@ def test_objects_that_are_cut_or_of_another_form_are_passed_over(tmp_path: Path)
     path = tmp_path / "cut.log"
     path.write_text(hostile + "\n" + good, encoding="utf-8")
     assert side_of(path).figures == side_of(DIAGNOSTICS / "cases" / "collective-slow" / "steady" / "input.log").figures
+
+
+BOTH = RCCL + RCCL.replace("all_reduce_perf", "all_gather_perf").replace(" 1377.7 ", " 700.1 ") + RCCL
+
+
+def test_programs_of_one_log_are_told_apart_and_started_again_are_launches() -> None:
+    side = nccl_tests_side("it", BOTH)
+    large = {key.benchmark: figure for key, figure in side.figures.items() if key.point == "256M"}
+    assert side.machine["ranks"] == "2"
+    assert side.environment == {
+        "rccl": "2.27.7-develop:29e1567",
+        "hip": "7.0.51831-a3e329ad8",
+        "rocm": "7.0.1.0-42-9428210",
+    }
+    assert large["all_gather float sum out of place"].value == pytest.approx(700.1e-6)
+    assert len(large["all_reduce float sum out of place"].launches) == 2
+    assert len(large["all_gather float sum out of place"].launches) == 1
+
+
+def test_a_table_with_the_time_of_day_in_two_words_is_read() -> None:
+    timed = RCCL.replace("busbw #wrong                 ", "busbw #wrong            timestamp")
+    timed = timed.replace(" 25.72      0", " 25.72      0  2026-07-01 10:00:00")
+    assert [key.point for key in nccl_tests_side("it", timed).figures] == ["1M", "1M"]
+
+
+def test_versions_of_a_table_are_its_environment() -> None:
+    assert nccl_tests_side("it", SPARK).environment == {"nccl-tests": "2.20.0", "nccl": "2.31.2"}
+    assert version_text(2708) == "2.7.8"
+
+
+ITERATIONS = {"times_us": [30.0, 31.0, 32.0, 31.0, 30.5, 31.5]}
+
+
+def written_file(folder: Path, name: str, **changes: Any) -> Path:
+    """A result file of nccl-tests."""
+    path = folder / name
+    path.write_text(json.dumps({**DOCUMENT, **changes}), encoding="utf-8")
+    return path
+
+
+def test_the_json_of_the_program_is_read_with_the_times_of_each_iteration(tmp_path: Path) -> None:
+    with_times = {**ROW, "out_of_place": HALF, "in_place": HALF, "in_place_per_iter": ITERATIONS}
+    wrong = {**ROW, "size": 2097152, "out_of_place": {**HALF, "nwrong": 3.0}, "in_place": None}
+    side = side_of(written_file(tmp_path, "out.json", results=[with_times, wrong]))
+    figures = {f"{key.benchmark} {key.point}": figure for key, figure in side.figures.items()}
+    assert side.machine == {"nodes": "1", "ranks": "1", "GPUs": "NVIDIA H100"}
+    assert side.environment == {"nccl": "2.28.7", "NCCL_IB_HCA": "mlx5_0"}  # and nothing of the user's
+    assert side.configuration == {"nThread": "1", "nGpus": "1", "minBytes": "8", "maxBytes": "1048576", "step": "2"}
+    assert figures["all_reduce float sum in place 1M"].value == pytest.approx(31e-6)
+    assert len(figures["all_reduce float sum in place 1M"].block_levels) > 3
+    assert figures["all_reduce float sum out of place 1M"].value == pytest.approx(31.2e-6)
+    assert figures["all_reduce float sum out of place 2M"].problem == "wrong data"
+
+
+@pytest.mark.parametrize("end", [120, -2])
+def test_a_result_file_that_breaks_off_is_refused(tmp_path: Path, end: int) -> None:
+    path = tmp_path / "out.json"
+    path.write_text(json.dumps(DOCUMENT)[:end], encoding="utf-8")
+    with pytest.raises(UsageError, match="breaks off"):
+        side_of(path)
+
+
+def test_a_folder_of_several_logs_is_compared_by_the_spread_between_them(tmp_path: Path) -> None:
+    for side, factor in (("before", 1.0), ("after", 1.1)):
+        (tmp_path / side).mkdir()
+        for number in range(3):
+            slower = RCCL.replace(" 1377.7 ", f" {1377.7 * factor * (1 + number / 300):.1f} ")
+            (tmp_path / side / f"{number}.log").write_text(slower, encoding="utf-8")
+        (tmp_path / side / "README.txt").write_text("how they were made", encoding="utf-8")
+    found = compare_results([tmp_path / "before", tmp_path / "after"], gate="5%")
+    (large,) = [one for one in found.figures if one.point == "256M" and "out of" in one.benchmark]
+    assert (found.exit_code, large.repeated, large.counts) == (1, "runs", (3, 3))
+    kept = create_baseline([tmp_path / "before"])
+    assert (kept.kind, len(kept.run_ids)) == ("output of nccl-tests", 3)
+
+
+def test_what_holds_no_result_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "mixed").mkdir()
+    (tmp_path / "mixed/a.log").write_text(RCCL, encoding="utf-8")
+    (tmp_path / "mixed/b.json").write_text(json.dumps(DOCUMENT)[:90], encoding="utf-8")
+    (tmp_path / "empty").write_text("", encoding="utf-8")
+    (tmp_path / "text").write_text("a table\n", encoding="utf-8")
+    wanted = {"nothing": "has no result", "mixed": "b.json", "empty": "is empty", "text": "not a known result"}
+    for name, said in wanted.items():
+        with pytest.raises(UsageError, match=said) as refused:
+            side_of(tmp_path / name)
+        assert "\n" not in str(refused.value)

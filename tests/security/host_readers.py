@@ -34,6 +34,7 @@ from raybench.benchmarks.checkpoint.storage import compress, decompress
 from raybench.benchmarks.node_tests.dcgm_answer import read_diag
 from raybench.benchmarks.training.data.files import read_text
 from raybench.comparison.inspector import inspector_events
+from raybench.comparison.nccl_tests_file import tests_file_side
 from raybench.documents.reading import DocumentError
 from raybench.errors import IncompleteRunError, UsageError
 from raybench.execution.ranks.native_stack import main_frames
@@ -56,6 +57,7 @@ from raybench.preflight.node_tests.answer import read_answer
 from raybench.services.top_hosts import WatchedHosts
 from raybench.timeline.agent_file import agent_samples
 from tests.diagnostics.agent.machine import PROC, machine
+from tests.diagnostics.inputs.test_tests_results import DOCUMENT, HALF, ROW
 from tests.preflight.alarm_table import ALARM_CASES
 from tests.preflight.hosts import host
 from tests.preflight.node_tests.answers import figure, load
@@ -325,6 +327,11 @@ def read_tables(data: bytes) -> list[object]:
     return [one for line in data.decode("utf-8", "replace").splitlines() for one in table.take(line)]
 
 
+def tests_result() -> dict[str, Any]:
+    """With the times of each iteration."""
+    return {**DOCUMENT, "results": [{**ROW, "in_place": HALF, "in_place_per_iter": {"times_us": [30.0, 31.5]}}]}
+
+
 def nccl_tests() -> list[bytes]:
     table = (
         b"# Collective test starting: all_reduce_perf\n"
@@ -383,6 +390,11 @@ HOST_READERS: dict[str, Reader] = {
     ),
     "NCCL Inspector": Reader(
         read=lambda data: [list(inspector_events(data.decode("utf-8", "replace")))], seeds=lambda: [{"header": {}}]
+    ),
+    "nccl-tests' file": Reader(
+        read=lambda data: [tests_file_side("it", data.decode("utf-8", "replace"))],
+        seeds=lambda: [tests_result()],
+        refuses=(UsageError,),
     ),
     "nccl-tests of a job": Reader(read=read_tables, seeds=nccl_tests),
     "login": Reader(read=read_login, seeds=logins),

@@ -26,7 +26,13 @@ _FILES = {
     "ibdiagnet2/ibdiagnet2.log": TESTS / "preflight/subnet/recorded/ibdiagnet_counters.log",
     "ports.json": TESTS / "preflight/subnet/recorded/ufm_unhealthy_ports.json",
 }
+_TABLE = """# Collective test starting: all_reduce_perf
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+   268435456      67108864     float     sum      -1   1377.7  194.84  365.33       0   1376.1  195.07  365.76       0
+"""
 _TEXTS = {
+    "old.log": _TABLE,
+    "new.log": _TABLE.replace("1377.7", "1388.2"),
     "train.1417.err": "",
     "hosts.mpi": "gpu-01 slots=8\ngpu-02 slots=8\n",
     "corpus.jsonl": '{"text": "the quick brown fox jumps over the lazy dog"}\n' * 800,

@@ -13,6 +13,7 @@ EXAMPLES = """\b
 Examples:
   raybench compare runs/monday runs/tuesday           two runs, or two folders of several runs each
   raybench compare before/ after/ --gate 5%           for CI: exits with 1 on a regression of 5 % or more
+  raybench compare old.log new.log                    what two runs of nccl-tests printed
   raybench compare A B C --format markdown            B and C, each beside A, for an issue
   raybench compare A B C --plot curves.svg            loss, step time and bandwidth of all in one picture
   raybench compare H100/run H200/run --unlike         other GPUs: compared all the same
@@ -40,8 +41,9 @@ Examples:
 def command(results: tuple[Path, ...], gate: str | None, plot: Path | None, *, unlike: bool, **shown: Any) -> None:
     """Compare results that exist: A is the reference, each of the others is shown beside it.
 
-    Each is the folder or the file of a run, a training, a memory or checkpoint test or a study, or a
-    folder of several runs of the same, whose spread then decides.
+    Each is a run, a training, a memory or checkpoint test, a study, a preflight, a fabric test, ranks under
+    torchrun, what nccl-tests printed (or its -J file), or files of NCCL Inspector; by its folder or file. Or
+    a folder of several of the same, whose spread then decides.
 
     What differs in configuration and environment comes first, then each figure with its ratio and a 95 %
     interval. "no difference" leaves out one of 5 %; where the runs cannot, it is "cannot tell", with the

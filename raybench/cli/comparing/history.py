@@ -24,7 +24,7 @@ Examples:
 @FULL
 @OUTPUT
 def command(folder: Path, **shown: Any) -> None:
-    """Follow each figure over all runs below DIR, oldest first, each machine by itself.
+    """Follow each figure over all runs, studies and fabric tests below DIR, each machine by itself.
 
     Where a figure has another level from some run on, that run is named with its date, and with what differs from the
     run before: machine, configuration, environment. A change takes three runs on each side; the intervals of

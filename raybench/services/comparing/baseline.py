@@ -1,42 +1,49 @@
 """A baseline of many runs: made, and a later run checked against it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from raybench.documents.comparison.baseline import RunsBaseline
 from raybench.documents.comparison.comparison import Comparison
-from raybench.documents.run.result import RunResult
 from raybench.errors import UsageError
 
-_HEALTHY = ("ok", "warning", "unknown")
+if TYPE_CHECKING:
+    from raybench.comparison.side import Side
+
+# What a result says of itself: a run its verdict, a preflight its worst check, ranks of torchrun their status.
+_HEALTHY = ("ok", "warning", "unknown", "pass", "warn", "complete")
 
 
 def create_baseline(paths: Sequence[Path]) -> RunsBaseline:
-    """The baseline of runs, each named by its folder or file, or by a folder of several.
+    """The baseline of results of one kind, each named by its folder or file, or by a folder of several.
 
-    Raises UsageError for too few, for runs of unlike machines, and for one that is not whole or has a critical finding.
+    Raises UsageError for too few, for results of unlike machines or of different kinds, and for one that is not whole
+    or has a critical finding.
     """
     from raybench.comparison.baseline_side import baseline_of_runs
     from raybench.comparison.differing import unlike
-    from raybench.comparison.run_side import run_side
+    from raybench.comparison.joined import joined_side
 
-    results = list(_results(paths))
-    for name, result in results:
-        if result.conclusion.verdict not in _HEALTHY:
-            raise UsageError(f"{name} is {result.conclusion.verdict}: a baseline is made of healthy runs; leave it out")
-    found = unlike([run_side(name, [result]) for name, result in results])
+    sides = list(_sides(paths))
+    for side in sides:
+        if side.verdict not in _HEALTHY:
+            raise UsageError(f"{side.name} is {side.verdict}: a baseline is made of healthy runs; leave it out")
+    name = ", ".join(map(str, paths))
+    if not sides:
+        raise UsageError(f"{name} has no run; 'raybench run' makes one")
+    joined = joined_side(name, sides)
+    found = unlike(sides)
     if found:
         raise UsageError(f"these runs are of unlike machines: {'; '.join(found)}; a baseline is of one")
-    name = ", ".join(map(str, paths))
-    if not results:
-        raise UsageError(f"{name} has no run; 'raybench run' makes one")
-    return baseline_of_runs(run_side(name, [result for _, result in results]))
+    return baseline_of_runs(joined)
 
 
-def _results(paths: Sequence[Path]) -> "Sequence[tuple[str, RunResult]]":
-    from raybench.services.comparing.sides import kept, runs_below
+def _sides(paths: Sequence[Path]) -> "Iterator[Side]":
+    from raybench.services.comparing.sides import is_folder_of_results, one_side, results_below
 
-    return [(str(run), kept(run)) for path in paths for run in runs_below(path) or (path,)]
+    for path in paths:
+        yield from map(one_side, results_below(path) if is_folder_of_results(path) else (path,))
 
 
 def check_baseline(baseline: Path, result: Path, *, gate: str, allow_unlike: bool = False) -> Comparison:

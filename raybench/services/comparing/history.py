@@ -1,25 +1,24 @@
-"""All runs below a folder as one history: one is read at a time, and only what the history needs of it is kept."""
+"""All results below a folder as one history: one is read at a time, and only what the history needs of it is kept."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from raybench.documents.comparison.history import History, HistoryRun, OmittedRun
-from raybench.documents.reading import DocumentError
-from raybench.documents.run.result import RunResult
+from raybench.documents.loading import load_document
 from raybench.errors import UsageError
 
 MOST_RUNS = 10_000
-_RESULT = "result.json"
+_RESULTS = ("result.json", "study.json", "fabric.json", "preflight.json")  # of a folder's the first
 
 
 def history_of(folder: Path) -> History:
-    """The history of every run below ``folder``. A run that cannot be read is named and omitted.
+    """The history of every run, study, fabric test and preflight below ``folder``; what cannot be read is omitted.
 
     Raises UsageError where the folder cannot be read, or has no run.
     """
     from raybench.comparison.past import Past
-    from raybench.comparison.run_side import run_side
+    from raybench.services.comparing.sides import side_of_document
 
     past = Past()
     for number, file in enumerate(_results(folder)):
@@ -27,13 +26,11 @@ def history_of(folder: Path) -> History:
             raise UsageError(f"{folder} has more than {MOST_RUNS} runs; name a part of it")
         path = str(file.parent.relative_to(folder))
         try:
-            result = RunResult.read(file, "the result")
-        except DocumentError as error:
+            side = side_of_document(path, load_document(file))
+        except UsageError as error:
             past.omitted.append(OmittedRun(path=path, reason=str(error)))
             continue
-        verdict = result.conclusion.verdict
-        run = HistoryRun(path=path, run_id=result.run_id, started_at=result.started_at, verdict=verdict)
-        past.take(run, run_side(path, [result]))
+        past.take(HistoryRun(path=path, run_id=side.run_ids[0], started_at=side.started_at, verdict=side.verdict), side)
     if not past.runs:
         why = f": {past.omitted[0].reason}" if past.omitted else "; name the folder that 'raybench run' wrote to"
         raise UsageError(f"{folder} has no run that can be read{why}")
@@ -41,7 +38,7 @@ def history_of(folder: Path) -> History:
 
 
 def _results(folder: Path) -> Iterator[Path]:
-    """Every ``result.json`` below the folder, which is not looked for below a run. Links to folders are not followed.
+    """Every result below the folder, which is not looked for below one. Links to folders are not followed.
 
     Raises UsageError.
     """
@@ -53,6 +50,7 @@ def _results(folder: Path) -> Iterator[Path]:
 
     for here, below, files in os.walk(folder, onerror=refused):
         below.sort()
-        if _RESULT in files:
+        name = next((one for one in _RESULTS if one in files), None)
+        if name is not None:
             below.clear()
-            yield Path(here) / _RESULT
+            yield Path(here) / name

@@ -8,6 +8,7 @@ from typing import Any
 from raybench.comparison.side import Side
 from raybench.documents.comparison.baseline import RunsBaseline
 from raybench.documents.fabric import FabricReport
+from raybench.documents.loading import FILES, KINDS, load_document
 from raybench.documents.preflight import PreflightReport
 from raybench.documents.run.result import RunResult
 from raybench.documents.run.standalone import StandaloneResult
@@ -16,43 +17,111 @@ from raybench.errors import UsageError
 
 MOST_RUNS = 1000
 MOST_BYTES = 2**28
+MOST_BYTES_TOGETHER = 2**30
+_RESULT = "result.json"
+_COMPARED = (
+    "compared are documents of raybench (run, train, memory, checkpoint, study, fabric, preflight, baseline, "
+    "torchrun), what nccl-tests printed or wrote as JSON, and files of NCCL Inspector"
+)
 _OURS = re.compile(r'\s*\{\s*"schema"')  # documents are read by their own loader
 
 
 def side_of(path: Path) -> Side:
     """The side of a path. Raises UsageError."""
-    from raybench.comparison.run_side import run_side
+    from raybench.comparison.joined import joined_side
 
-    runs = runs_below(path)
-    if runs:
-        return run_side(str(path), [kept(run) for run in runs])
-    return side_of_tool(path) or side_of_document(str(path), _document(path))
+    if is_folder_of_results(path):
+        found = results_below(path)
+        return joined_side(str(path), [one_side(one) for one in found]) if found else _of_inspector(path)
+    return one_side(path)
 
 
-def side_of_tool(path: Path) -> Side | None:
-    """The side of what nccl-tests printed or NCCL Inspector wrote (a file, or the folder of all its processes).
+def one_side(path: Path) -> Side:
+    """The side of one result: a document's, or that of what another tool printed. Raises UsageError."""
+    if not path.is_dir() and (side := _of_tool(path)) is not None:
+        return side
+    return side_of_document(str(path), _document(path))
 
-    None where it is neither. Raises UsageError for a file that cannot be read.
+
+def results_below(path: Path) -> Sequence[Path]:
+    """The results in a folder that is none itself, by name: folders of runs, or else of others; or else files.
+
+    Of files those that are none, such as notes, are left out. Raises UsageError.
+    """
+    try:
+        children = sorted(path.iterdir())
+        found = [one for one in children if (one / _RESULT).is_file()]
+        found = found or [one for one in children if one.is_dir() and _is_document(one)]
+        if not found:
+            files = _together([one for one in children if one.is_file()])
+            found = [one for one in files if _is_result(one)]
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+    if len(found) > MOST_RUNS:
+        raise UsageError(f"{path} has {len(found)} results; at most {MOST_RUNS} are read together")
+    return found
+
+
+def is_folder_of_results(path: Path) -> bool:
+    """Whether a path is a folder, and not that of one result."""
+    return path.is_dir() and not _is_document(path)
+
+
+def _is_document(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (*FILES, "plan.json"))
+
+
+def _is_result(file: Path) -> bool:
+    """Whether a file is a document of ours, or output of nccl-tests; whether it is damaged is seen later."""
+    from raybench.comparison.nccl_tests import is_nccl_tests
+    from raybench.comparison.nccl_tests_file import is_tests_file
+
+    text = _text(file)
+    return bool(_OURS.match(text)) or is_tests_file(text) or is_nccl_tests(text)
+
+
+def _of_tool(path: Path) -> Side | None:
+    """The side of what nccl-tests printed, or wrote as JSON, or NCCL Inspector wrote; None for a document of ours.
+
+    Raises UsageError for a file that cannot be read, or is none of all these.
     """
     from raybench.comparison.inspector import inspector_events, inspector_side
     from raybench.comparison.nccl_tests import is_nccl_tests, nccl_tests_side
+    from raybench.comparison.nccl_tests_file import is_tests_file, tests_file_side
 
-    texts = _texts(path)
-    if len(texts) == 1 and not path.is_dir() and is_nccl_tests(texts[0]):
-        return nccl_tests_side(str(path), texts[0])
-    if any('"coll_perf"' in text and next(inspector_events(text), None) for text in texts):
-        return inspector_side(str(path), texts)
-    return None
+    text = _text(path)
+    if _OURS.match(text):
+        return None
+    if is_tests_file(text):
+        return tests_file_side(str(path), text)
+    if is_nccl_tests(text):
+        return nccl_tests_side(str(path), text)
+    if '"coll_perf"' in text and next(inspector_events(text), None):
+        return inspector_side(str(path), [text])
+    if text.lstrip()[:1] == "{":
+        return None  # its schema may stand elsewhere, or be missing: the loader says so
+    raise UsageError(f"{path} is empty" if not text.strip() else f"{path} is not a known result; {_COMPARED}")
 
 
-def _texts(path: Path) -> Sequence[str]:
-    """What a file holds that is no document of ours, or those of a folder. Raises UsageError."""
-    from raybench.documents.loading import FILES
+def _of_inspector(folder: Path) -> Side:
+    """The side of all files of a job's processes. Raises UsageError where the folder has none."""
+    from raybench.comparison.inspector import inspector_events, inspector_side
 
-    if path.is_dir() and any((path / name).exists() for name in (*FILES, "plan.json")):
-        return ()
-    files = sorted(one for one in path.iterdir() if one.is_file())[:MOST_RUNS] if path.is_dir() else [path]
-    return [text for text in map(_text, files) if _OURS.match(text) is None]
+    files = _together(sorted(one for one in folder.iterdir() if one.is_file()))
+    texts = [text for text in map(_text, files) if '"coll_perf"' in text]
+    if not any(next(inspector_events(text), None) for text in texts):
+        raise UsageError(f"{folder} has no result; {_COMPARED}")
+    return inspector_side(str(folder), texts)
+
+
+def _together(files: Sequence[Path]) -> Sequence[Path]:
+    """Files that are read whole, one after the other. Raises UsageError for more than can be."""
+    size = sum(file.stat().st_size for file in files)
+    if len(files) > MOST_RUNS or size > MOST_BYTES_TOGETHER:
+        limits = f"{MOST_RUNS} files, or {MOST_BYTES_TOGETHER >> 20} MiB"
+        found = f"{len(files)} files of {size >> 20} MiB"
+        raise UsageError(f"{files[0].parent} has {found}; at most {limits} are read together")
+    return files
 
 
 def _text(path: Path) -> str:
@@ -84,12 +153,11 @@ def side_of_document(name: str, document: Any) -> Side:
         return fabric_side(name, document)
     if isinstance(document, PreflightReport):
         return preflight_side(name, document)
-    raise UsageError(f"{name} is a {type(document).__name__}, which has no figures to compare")
+    title = next(kind.title for kind in KINDS.values() if kind.name == type(document).__name__)
+    raise UsageError(f"{name} is {title}, which has no figures to compare; {_COMPARED}")
 
 
 def _document(path: Path) -> Any:
-    from raybench.documents.loading import load_document
-
     found = load_document(path)
     return kept(path) if isinstance(found, RunResult) else found
 
@@ -99,18 +167,3 @@ def kept(path: Path) -> RunResult:
     from raybench.services.show import kept_run
 
     return kept_run(path).result
-
-
-def runs_below(path: Path) -> Sequence[Path]:
-    """The folders of runs in a folder that is none itself, by name; empty for anything else. Raises UsageError."""
-    from raybench.documents.loading import FILES
-
-    if not path.is_dir() or any((path / name).exists() for name in (*FILES, "plan.json")):
-        return ()
-    try:
-        found = sorted(one.parent for one in path.glob("*/result.json"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
-    if len(found) > MOST_RUNS:
-        raise UsageError(f"{path} has {len(found)} runs; at most {MOST_RUNS} are read together")
-    return found

@@ -27,13 +27,15 @@ PATTERNS = (
         literal="istance ",
         expression=(
             r"GPU Direct RDMA (?P<state>Enabled|Disabled) for GPU[ /](?P<gpu>\S+)(?: \(rank (?P<rank>\d+)\))? "
-            r"(?:/ HCA (?P<nic>\w+)|- NET/(?P<net>\S+)) \((?:using PXN[^)]*?)?distance (?P<distance>\w+) "
-            r"(?P<relation><=?|>=?) (?P<limit>\w+)\)(?:, read (?P<read>\d))?"
+            r"(?:/ HCA (?P<nic>\w+)|- NET/(?P<net>\S+)) \((?: ?using PXN[^)]*?)?distance (?P<distance>\w+) "
+            r"(?P<relation><=?|>=?) (?P<limit>\w+)(?:\)|(?=, read))(?:, read (?P<read>\d))?"
         ),
         samples=(
             "GPU Direct RDMA Disabled for GPU 17000 / HCA 0 (distance 8 > 5)",
             "GPU Direct RDMA Enabled for GPU 3 / HCA 3 (distance 4 <= 7), read 1 mode Default",
             "NET/IB : GPU Direct RDMA Disabled for GPU 2[2] / HCA 0 (distance 4 >= 2)",
+            "GPU Direct RDMA Enabled for GPU/0-110592 (rank 0) - NET/0-0 (distance 4 <= 5, read 1, mode Default)",
+            "GPU Direct RDMA Disabled for GPU/0-110592 (rank 0) - NET/0-1 ( using PXN via GPU/0-18, distance 8 > 5)",
         ),
     ),
     Pattern(

@@ -71,9 +71,10 @@ def _unusable(facts: JobFacts, events: list[Event]) -> Finding:
 def _from_search(facts: JobFacts) -> Outcome:
     rings = [event for event in facts.of("search-result") if event.fields["pattern"] == "4"]
     crossing = [event for event in rings if event.fields["intra"] == "SYS"]
-    few = [event for event in rings if event.number("channels") == 1]
+    one_each = facts.world_size is not None and facts.world_size == facts.node_count  # a GPU and its NIC fill no more
+    few = [event for event in rings if event.number("channels") == 1 and not one_each]
     own = _own_files(facts)
-    if own and (crossing or few or _few_channels(facts)):
+    if own and (crossing or few or (_few_channels(facts) and not one_each)):
         return found(
             _conclude(
                 facts,

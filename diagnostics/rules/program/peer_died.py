@@ -25,7 +25,7 @@ from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
 from diagnostics.rules.bootstrap.connecting import LOST, MEANING, is_gone, socket_error, unanswered
 from diagnostics.rules.node.shm_too_small import need_of
 from diagnostics.rules.program.job_cancelled import before_any_cut
-from diagnostics.rules.program.killing import ABORTED, is_bus_error, signal_of
+from diagnostics.rules.program.killing import ABORTED, is_bus_error, killed_before, signal_of
 from diagnostics.rules.rdma.verbs import completion_status, peer_names
 
 _BESIDE_THE_STORE = world.KINDS | {"store-left", "store-tried"}
@@ -42,7 +42,7 @@ def check(facts: JobFacts) -> Outcome:
     killed = before_any_cut(facts, [event for event in facts.of("process-killed") if _is_ended(event, facts)] + silent)
     lost = [event for event in warned(facts, "peer-closed") if not facts.is_from_unknown_client(event)]
     lost += [event for event in facts.of("proxy-victim") if _matters(event)]
-    lost += [event for event in facts.of("completion-error") if completion_status(event) == 5]
+    lost += [event for event in facts.of("completion-error") if _is_of_gone(event, facts)]
     lost += [event for event in facts.of("communicator-aborted") if not _names_timeout(event)]
     lost += [event for event in facts.of("remote-gone") if not facts.went_on(event)]
     lost += _left_alone(facts)
@@ -74,6 +74,12 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=facts.count("peer-closed", "process-killed", "communicator-aborted") or len(events),
         )
     )
+
+
+def _is_of_gone(event: Event, facts: JobFacts) -> bool:
+    """Whether a transfer was flushed, or got no answer after a process had been killed."""
+    status = completion_status(event)
+    return status == 5 or (status in (12, 13) and bool(killed_before(facts, event)))
 
 
 def _behind_watchdog(events: list[Event], facts: JobFacts) -> int:

@@ -7,7 +7,7 @@ Why: the NIC sent a packet several times and got no answer: the peer's process o
 are lost (RoCE without PFC or ECN), the nodes have no path to each other, or the timeout is too short for the fabric.
 
 Not when: only status 5 is printed; that follows from something else. Where the log tells before it that a process was
-killed, that is why nobody answers, and this is info.
+killed, that is why nobody answers, and peer-died has these lines.
 
 Source: InfiniBand specification, completion status; vendor numbers from field knowledge.
 """
@@ -24,21 +24,19 @@ def check(facts: JobFacts) -> Outcome:
     """Found where a completion has status 12 or 13."""
     errors = completions(facts)
     events = [event for event in errors if completion_status(event) in (12, 13)]
-    if not events:
+    if not events or killed_before(facts, events[0]):
         return CLEAR
-    killed = killed_before(facts, events[0])
     peers, devices = peer_names(facts, events), device_names(events)
     stalled = all(completion_status(event) == 13 for event in events)
     where = (f" to {', '.join(peers[:6])}" if peers else "") + (f" on {', '.join(devices[:6])}" if devices else "")
     finding = conclude(
         facts,
         events,
-        severity="info" if killed else "critical",
+        severity="critical",
         summary=(
             f"RDMA transfers{where} {'find the receiver not ready' if stalled else 'get no answer'} (retries exceeded)"
         ),
-        explanation=("A process had been killed before, whose NIC answers no more. " if killed else "")
-        + "The peer's host or process is gone, or the path between these NICs loses packets or "
+        explanation="The peer's host or process is gone, or the path between these NICs loses packets or "
         "does not exist. "
         "Bootstrap over Ethernet can work all the same. Flush errors (status 5) on other ranks follow from this.",
         occurrences=len(events),
@@ -50,7 +48,7 @@ def check(facts: JobFacts) -> Outcome:
 RULE = Rule(
     id="ib-retry-exceeded",
     title="A peer no longer answers over RDMA",
-    severity="critical; info where a process was killed before",
+    severity="critical",
     actions=("check-fabric", "measure-link", "look-at-rank", "longer-timeout"),
     check=check,
     explained_by=("ib-port-down",),

@@ -28,6 +28,7 @@ _MACHINE_OF_2021 = {
     "FAKEGPU_CC": "8.0",
 }
 _MACHINE = {"FAKEGPU_DRIVER": "12080"}
+_WITH_GIN_TYPE = (2, 28)  # unset, it calls a plugin at address -1 where no NIC is one of libmlx5's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,7 @@ def _start(
             "LD_LIBRARY_PATH": f"{folder}:{folder / 'verbs'}" if "FAKEIB_IP" in node.environment else str(folder),
             "LOCAL_RANK": str(local_rank),
             "NCCL_DEBUG": "INFO",
+            **({"NCCL_GIN_TYPE": "2"} if release.number[:2] == _WITH_GIN_TYPE else {}),
             **scenario.environment,
             **scenario.environment_of.get(rank, {}),
         }

@@ -18,6 +18,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         verdict=Verdict(top="gdr-distance", network="ib", gdr=False),
         hardware=machine("mlx5_0:ib:400:far"),
         environment=_TOLD,
+        until=(2, 29, 99),  # later ones do not print the distance
         proof="Init COMPLETE",
     ),
     Scenario(
@@ -45,6 +46,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         hardware=machine("mlx5_0:ib:400,mlx5_1:ib:40", gpus=2),
         environment=_TOLD,
         since=(2, 24, 0),
+        until=(2, 29, 99),  # later ones also take the NIC behind the other switch, without GPUDirect RDMA
     ),
     Scenario(
         name="slow-adapter-left-out",
@@ -58,8 +60,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="one-sided-put-without-rma",
         broken="the program asks for a one-sided put, which the communicator does not offer",
         verdict=Verdict(top="gin-unavailable", network="ib"),
-        hardware=IB,
-        environment=GPUDIRECT,
+        hardware=machine("mlx5_0:ib:400", peermem=False),
         steps=("init", "allreduce", "put", "meet"),
         since=(2, 29, 0),
         proof="RMA is not supported",

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from tests.lab.errors import LabError
 
 from .build import built
+from .chaos import judge, launcher_lines, random_scenario
 from .coverage import table
 from .fixtures import SIDE_BY_SIDE, why_not
 from .job import ScenarioOutcome, run_scenario
@@ -55,7 +56,10 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     with TemporaryDirectory() as own:
-        return _run(_entries(releases, set(filter(None, options.only.split(",")))), builds, options.logs or Path(own))
+        folder = options.logs or Path(own)
+        if options.chaos:
+            return _run_chaos(releases[-1], builds, options, folder)
+        return _run(_entries(releases, set(filter(None, options.only.split(",")))), builds, folder)
 
 
 def _parse() -> argparse.Namespace:
@@ -63,6 +67,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--releases", default="", help="such as 2.18.3,2.27.5; by default all whose source is here")
     parser.add_argument("--only", default="", help="names of scenarios; by default all")
     parser.add_argument("--logs", type=Path, help="folder to keep the logs in, as RELEASE/SCENARIO.log")
+    parser.add_argument("--chaos", type=int, default=0, metavar="COUNT", help="run jobs with random faults instead")
+    parser.add_argument("--seed", type=int, default=1, help="of the random faults")
     parser.add_argument("--rules", action="store_true", help="only list which rules have rows")
     return parser.parse_args()
 
@@ -89,6 +95,26 @@ def _run(entries: list[MatrixCell], builds: Mapping[str, Path], folder: Path) ->
             print(line, flush=True)
             wrong += not is_right
     print(f"{len(entries)} logs, {wrong} judged wrongly")
+    return 1 if wrong else 0
+
+
+def _run_chaos(release: Release, builds: Mapping[str, Path], options: argparse.Namespace, folder: Path) -> int:
+    """Random jobs of one release; the odd ones have a launcher."""
+    wrong = silent = failed = 0
+    scenarios = [random_scenario(options.seed, number) for number in range(options.chaos)]
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        outcomes = pool.map(lambda scenario: run_scenario(scenario, builds, release), scenarios)
+        for number, (scenario, outcome) in enumerate(zip(scenarios, outcomes, strict=True)):
+            path = folder / f"{release.tag}-{scenario.name}.log"
+            launcher = number % 2 == 1
+            path.write_text(outcome.log + (launcher_lines(scenario, outcome.statuses) if launcher else ""))
+            said = diagnose(path)
+            judged = judge(outcome, said, launcher=launcher)
+            wrong, silent, failed = wrong + bool(judged.wrong), silent + judged.silent, failed + judged.failed
+            top = said.findings[0]["rule"] if said.findings else "nothing"
+            head = f"{scenario.name:14} {said.document['verdict']:9} {top:26} {outcome.statuses} {scenario.broken}"
+            print("\n    ".join(filter(None, (head, judged.wrong))), flush=True)
+    print(f"{len(scenarios)} jobs, {failed} failed, {wrong} judged wrongly, {silent} of them without a launcher")
     return 1 if wrong else 0
 
 

@@ -1,11 +1,14 @@
 """Blocks of raw lines: those that a container runtime tore are joined, those that are no text are counted."""
 
+import json
 import re
 
 _PARTIAL = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) P ")
 _RUNTIME = re.compile(rb" std(?:out|err) [PF] ")  # in every line of a container runtime's log
 _RUNTIME_HEAD_BYTES = 2**13
-_WHOLE = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) F ")
+_PIECE = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF]) ")
+_JOURNAL_HEAD_BYTES = 2**14
+_BYTES = re.compile(rb'"MESSAGE" ?: ?\[ ?(\d{1,3}(?:, ?\d{1,3}){0,100000}) ?\]')
 _PLAIN = bytes([9, 13, 27, *range(32, 127)])
 
 _REUSED_BYTES = 2**24
@@ -34,20 +37,40 @@ def with_partial_lines_joined(block: bytes) -> bytes:
     head = block[:_RUNTIME_HEAD_BYTES]
     if b" std" not in head or not _RUNTIME.search(head) or not _PARTIAL.search(block):
         return block
-    joined: list[bytes] = []
-    held, torn = b"", 0
-    for line in block.split(b"\n"):
-        match = _PARTIAL.match(line)
-        if match:
-            held += line if not held else line[match.end() :]
-            torn += 1
-        elif held and (end := _WHOLE.match(line)):
-            joined += [held + line[end.end() :], *([b""] * torn)]
-            held, torn = b"", 0
-        else:
-            joined += [*([held] if held else []), *([b""] * max(torn - 1, 0)), line]
-            held, torn = b"", 0
-    return b"\n".join([*joined, *([held] if held else []), *([b""] * max(torn - 1, 0))])
+    lines = block.split(b"\n")
+    held: dict[bytes, int] = {}  # each stream's line that goes on, by its number
+    for number, line in enumerate(lines):
+        if (piece := _PIECE.match(line)) is None:
+            held.clear()
+            continue
+        stream, state = piece.groups()
+        if (first := held.get(stream)) is not None:
+            lines[first] += line[piece.end() :]
+            lines[number] = b""
+        if state == b"F":
+            held.pop(stream, None)
+        elif first is None:
+            held[stream] = number
+    return b"\n".join(lines)
+
+
+def as_written(block: bytes) -> bytes:
+    """A block as the program wrote its lines, of what a container runtime tore and journald lists as bytes."""
+    return with_bytes_as_text(with_partial_lines_joined(block))
+
+
+def with_bytes_as_text(block: bytes) -> bytes:
+    """A block of journald's JSON, in which a message with colours is a list of bytes, with its text in their place."""
+    if b'"MESSAGE"' not in block[:_JOURNAL_HEAD_BYTES]:
+        return block
+    return _BYTES.sub(_as_text, block)
+
+
+def _as_text(match: re.Match[bytes]) -> bytes:
+    numbers = [int(number) for number in match[1].split(b",")]
+    if any(number > 255 for number in numbers):
+        return match[0]
+    return b'"MESSAGE":' + json.dumps(bytes(numbers).decode("utf-8", "replace")).encode()
 
 
 def count_binary(block: bytes) -> int:

@@ -69,6 +69,7 @@ WARNING_BODIES: tuple[Pattern, ...] = (
 _AT_INFO = frozenset({"trace", "failure-frame", "async-error", "libibverbs-missing", "ras-peer-dead"})
 INFO_BODIES: tuple[Pattern, ...] = tuple(pattern for pattern in PATTERNS if pattern.kind in _AT_INFO)
 BODY_PATTERNS = Table((*WARNING_BODIES, *INFO_BODIES))
+QUOTED_PATTERNS = Table(dict.fromkeys((*WARNING_BODIES, *warnings.PATTERNS, *INFO_BODIES)))  # behind "last error:"
 
 # Errors count at level WARN only: at INFO the same texts are attempts that NCCL retries or does without.
 _INFO = Table(

@@ -156,7 +156,7 @@ class Gate:
             stop = _line_end(block, begin)
             following = block[begin : min(stop, begin + MAX_LINE_BYTES)]
             matched = bisect_left(ends, stop + 2) > bisect_left(ends, begin + 1)
-            if matched or b"NCCL " in following:
+            if matched or MARK in following or WARN in following:
                 self.wrapped = 0
                 return
             self.wrapped -= 1
@@ -187,7 +187,7 @@ class Gate:
 
     def _rest_of_line(self, lines: list[bytes], begin: int) -> Iterator[int]:
         for number in range(begin, min(begin + self.wrapped, len(lines))):
-            if b"NCCL " in lines[number]:
+            if MARK in lines[number] or WARN in lines[number]:
                 self.wrapped = 0
                 return
             self.wrapped -= 1
@@ -236,7 +236,7 @@ class Gate:
             if b"CCL" in raw:
                 if _is_noise(raw):
                     continue
-                self.wrapped = MAX_WRAPPED_LINES if b"NCCL WARN" in raw else 0
+                self.wrapped = MAX_WRAPPED_LINES if is_continued(raw) else 0
                 yield number, raw[:MAX_LINE_BYTES]
             elif self.wrapped or number in foreign:
                 self.wrapped = MAX_WRAPPED_LINES if b"Last error:" in raw else max(self.wrapped - 1, 0)

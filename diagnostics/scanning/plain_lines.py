@@ -67,6 +67,7 @@ def is_plain(half: bytes) -> bool:
         half.translate(None, _PLAIN)
         or half.rstrip()[-1:] in _ENDS_OF_EMPHASIS
         or half.find(b"](http") >= 0  # links of web pages
+        or (half.find(b"&") >= 0 and half.find(b";") >= 0)  # what they make of quotation marks
         or half.find(b" [repeated ") >= 0  # what Ray left out
         or half.find(b"x across cluster]") >= 0
     )

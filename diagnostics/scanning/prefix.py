@@ -6,13 +6,17 @@ NCCL writes ``host:pid:tid [device] NCCL INFO message`` and, for warnings, the s
 share a pipe glue their lines together. Nothing is anchored on what comes before the host.
 """
 
+import html
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-_JSON_MESSAGES = ("log", "message", "msg", "MESSAGE", "textPayload", "line")
+_JSON_MESSAGES = ("log", "message", "msg", "MESSAGE", "textPayload", "line", "@message", "stringValue")
+_JSON_PARTS = ("jsonPayload", "_source", "body", "record")  # of a record that hold the message
+_OPENING = r"(?:^|[=,\[(] ?)([\"'])(?=[^\"']{0,400}NCCL (?:INFO|WARN) )"  # of a message in quotation marks
+MAX_WRAPPERS = 3  # one in the other
 _LEVEL = r"NCCL (?P<level>INFO|WARN|ATTN|TRACE|CALL|DIAG|ABORT|VERSION)\b:? ?"
 _HOST = r"(?P<host>[A-Za-z0-9_<>][\w.\-<>%/+]*)"
 _WITH_DEVICE = _HOST + r":(?P<pid>\d+)(?::(?P<thread>\d+))?\s*\[\s*(?P<device>-?\d+)\s*\]"
@@ -67,10 +71,14 @@ def with_name(raw: bytes) -> bytes:
 def clean(raw: bytes) -> str:
     """A raw line as text without colours, NULs and the parts that a carriage return overwrote."""
     text = raw.decode("utf-8", "replace")
-    if text.startswith("{") and text.rstrip().endswith("}"):
+    if text.startswith("{"):
         text = _unwrapped(text)
     if "](http" in text:  # what a web page makes of names and addresses
         text = _compiled(r"\[([^\]\[]{1,200})\]\(https?:[^)\s]{1,400}\)").sub(r"\1", text)
+    if "&" in text and _compiled(r"&(?:lt|gt|amp|quot|apos|#x?[0-9a-fA-F]{1,6});").search(text):  # a saved web page
+        text = html.unescape(text)
+    if '"' in text or "\\'" in text or "['" in text:
+        text = _unquoted(text)
     if "\x1b" in text:
         text = _compiled(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?)").sub("", text)
     if "\x00" in text:
@@ -85,14 +93,34 @@ def clean(raw: bytes) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """The message of a line that a log collector wrapped in JSON, such as docker's json-file driver."""
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    names = (name for name in _JSON_MESSAGES if isinstance(record.get(name), str))
-    message = next((record[name] for name in names), text)
-    return (r"\n" if _TRACEBACK in message else " ").join(message.splitlines())
+    """The message of a line that log collectors wrapped in JSON, such as docker's json-file driver."""
+    for _ in range(MAX_WRAPPERS):
+        if not (text.startswith("{") and text.rstrip().endswith("}")):
+            break
+        try:
+            message = _message_in(json.loads(text))
+        except (ValueError, RecursionError):
+            break
+        if message is None:
+            break
+        text = (r"\n" if _TRACEBACK in message else " ").join(message.splitlines())
+    return text
+
+
+def _unquoted(text: str) -> str:
+    """The line where its message is a value in quotation marks, of a table, of a list or behind a key, without them."""
+    if (opening := _compiled(_OPENING).search(text)) is not None:
+        closing = _compiled(rf"(?<!\\){opening[1]}(?=[\s,\])]|$)").search(text, opening.end())
+        text = text[: opening.start(1)] + text[opening.end() : closing.start() if closing else len(text)]
+    return text.replace("\\'", "'").replace('\\"', '"')
+
+
+def _message_in(record: Mapping[str, Any]) -> str | None:
+    """The text of a record, or of a part of it that holds one as the exports of clouds do; None where it has none."""
+    for part in (record, *(record[name] for name in _JSON_PARTS if isinstance(record.get(name), dict))):
+        if said := next((part[name] for name in _JSON_MESSAGES if isinstance(part.get(name), str)), None):
+            return str(said)
+    return None
 
 
 def split_messages(text: str) -> Iterator[Message]:

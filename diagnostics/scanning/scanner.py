@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from diagnostics.events import Event, Origin, quote
-from diagnostics.inputs.blocks import count_binary, with_partial_lines_joined
+from diagnostics.inputs.blocks import as_written, count_binary
 from diagnostics.inputs.reader import Batch
 from diagnostics.parsers import BODY_PATTERNS, FOREIGN_PATTERNS, OBSERVER_PATTERNS, PATTERNS, SIGNS, info_patterns
 from diagnostics.parsers.base import Pattern, compiled, read_message
@@ -20,11 +20,12 @@ from diagnostics.scanning.prefix import (
     with_lines_apart,
     with_name,
 )
+from diagnostics.scanning.quoted import Quoted, quoted_in, read_quoted
 from diagnostics.scanning.repetition import behind_brackets
 from diagnostics.scanning.starts import START, Start
 from diagnostics.scanning.steps import Steps
 from diagnostics.scanning.tally import MAX_TEXTS, Tally
-from diagnostics.scanning.wrapped import MAX_PATTERN_CHARACTERS, Wrapped
+from diagnostics.scanning.wrapped import MAX_PATTERN_CHARACTERS, Wrapped, may_go_on
 
 if TYPE_CHECKING:
     from diagnostics.scanning.sifting import Sifted
@@ -41,10 +42,6 @@ _BARE = (
     "Topology detection",
 )  # how pasted lines begin without NCCL's mark
 _OF_PLUGIN = r"^\W*(?P<level>INFO|WARN|TRACE): Function: \w+ Line: \d+: (?=NET/)"  # aws-ofi-nccl without NCCL
-_OF_A_TRACE = (  # what other ranks print between PyTorch's "Last error:" and what follows it
-    r"\s|(?:\[[\w:]{1,20}\]:? ?)?"
-    r"(?:Traceback|File \"|frame #|Exception |During |return |raise |[\w.]+(?:Error|Exception|Warning)\b|\^|~)"
-)
 _SHELL_VARIABLE = (
     r"(?:^|\s|-x ?|export |--env[= ])(?P<name>(?:NCCL|RCCL|FI|TORCH_NCCL)_[A-Z0-9_]+)=(?P<value>[^\s'\";]*)"
 )
@@ -88,7 +85,7 @@ class Scanner:
         if batch.skipped or (batch.first and not goes_on):
             self.gate.wrapped = 0
         self._file = batch.file
-        block = with_partial_lines_joined(batch.block)
+        block = as_written(batch.block)
         self.unreadable += count_binary(block)
         self.steps.take(batch.file, block)
         first = (batch.line if batch.first else self.next_line(batch.file)) + (batch.skipped or 0)
@@ -197,13 +194,15 @@ class Scanner:
         text = clean(raw)
         self.deduplicated |= "x across cluster]" in text
         messages = list(split_messages(text))
+        if not messages and (named := with_name(raw)) != raw:  # its text names NCCL, its mark does not
+            messages = list(split_messages(clean(named)))
         self._continue_or_flush(text if not messages else "")
         self._kinds.clear()
         if not messages:
             self._read_unmarked(text, line)
         for message in map(self._with_known_host, messages):
             self.unreadable += message.torn
-            if message.level in ("WARN", "ATTN") and not message.torn and 60 <= len(text) <= 140:
+            if message.level in ("WARN", "ATTN") and not message.torn and may_go_on(text, message):
                 self._sequence += 1
                 self._wrapped.keep(text, message, line, self._sequence)
                 self._kinds += [kind for kind, _ in read_message(PATTERNS, message.text)] or ["unclassified-warning"]
@@ -259,18 +258,17 @@ class Scanner:
             self.gate.nccl_lines += self._sequence > before  # pasted without NCCL's mark, and NCCL's all the same
 
     def _read_quoted_error(self, text: str, message: Message, line: int) -> bool:
-        """NCCL's last warning, which PyTorch repeats behind "Last error:", there or on the next line; whether it is."""
-        _, quotes, error = text.partition("Last error:")
-        quoted = message.text if self._quotes_error else error.strip()[:MAX_PATTERN_CHARACTERS]
-        self._quotes_error = bool(quotes) and not error.strip()
-        if not quoted or self._quotes_error:
+        """NCCL's last warning, which programs repeat; whether all that the line says is that."""
+        quoted = quoted_in(text)
+        if self._quotes_error and (quoted is None or not quoted.surely):
+            quoted = Quoted(message.text, surely=True)
+        self._quotes_error = quoted is not None and not quoted.text
+        if quoted is None or not quoted.text:
             return False
-        found = read_message(PATTERNS, quoted)
-        if SIGNS.issuperset(kind for kind, _ in found) and _may_be_warning(quoted):
-            found.append(("unclassified-warning", {"text": quoted}))
+        found = read_quoted(quoted)
         for kind, fields in found:
             self._send(kind, fields, message._replace(level="WARN"), text, line)
-        return True
+        return quoted.surely or bool(found)
 
     def _unwrapped(self, text: str) -> str:
         """The line, joined with the one before where that is a watchdog's message that breaks off."""
@@ -317,8 +315,3 @@ def _of_plugin(message: Message) -> Message:
     """The message and level of a plugin's own logger: ``WARN: Function: ofi_init Line: 6: NET/OFI ...``."""
     match = compiled(_OF_PLUGIN).match(message.text)
     return message if match is None else message._replace(text=message.text[match.end() :], level=match["level"])
-
-
-def _may_be_warning(quoted: str) -> bool:
-    """Whether what stands where NCCL's last warning is expected is no line of a program, or of another rank's error."""
-    return not (compiled(_OF_A_TRACE).match(quoted) or read_message(FOREIGN_PATTERNS, quoted))

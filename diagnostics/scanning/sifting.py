@@ -13,7 +13,7 @@ from itertools import tee
 from mmap import mmap
 
 from diagnostics.errors import UnreadableInputError
-from diagnostics.inputs.blocks import count_binary, with_partial_lines_joined
+from diagnostics.inputs.blocks import as_written, count_binary
 from diagnostics.inputs.files import Input, open_input
 from diagnostics.inputs.flight_recorder import is_dump
 from diagnostics.inputs.jobs import Job
@@ -209,7 +209,7 @@ class Sieve:
             for batch in batches:
                 if batch.note or batch.skipped is not None:  # JSON objects, each with a number of its own
                     return None
-                block = with_partial_lines_joined(batch.block)
+                block = as_written(batch.block)
                 sifted.unreadable += count_binary(block)
                 self._keep(block, job, sifted)
                 if self._notes_starts:

@@ -12,6 +12,10 @@ from diagnostics.scanning.prefix import Message
 MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
 
 
+_WIDTHS = range(45, 141)  # of lines that are wrapped hard; between words, the rest of a line may be a long one
+_QUOTE_MARKS = "> |"
+
+
 class KeptBack(NamedTuple):
     """A warning with the physical line that it stands in."""
 
@@ -19,6 +23,11 @@ class KeptBack(NamedTuple):
     message: Message
     line: int
     place: int  # among all events
+
+
+def may_go_on(text: str, message: Message) -> bool:
+    """Whether a warning may go on in the next line: its line is as long as wrapped ones are, or nothing is said yet."""
+    return len(text) in _WIDTHS or (not message.text and len(text) < _WIDTHS.stop)
 
 
 @dataclass(slots=True)
@@ -62,7 +71,12 @@ def _joinings(head: str, rest: Sequence[str]) -> Iterator[str]:
     yield head
     for count in range(1, len(rest) + 1):
         for between in ("", " "):
-            yield between.join([head, *(part.strip() for part in rest[:count])])[:MAX_PATTERN_CHARACTERS]
+            yield between.join([head, *(_behind_marks(part) for part in rest[:count])])[:MAX_PATTERN_CHARACTERS]
+
+
+def _behind_marks(part: str) -> str:
+    """What a line says, without its indentation, and the marks of a quotation."""
+    return part.lstrip(_QUOTE_MARKS).rstrip()
 
 
 def _fields(text: str) -> int:

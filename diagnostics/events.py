@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 MAX_QUOTED_CHARACTERS = 400
 
+ProcessKey = tuple[str, int]  # host and pid
+
 
 class Origin(NamedTuple):
     """Where a line stands and who printed it. A tuple: a big log makes a hundred thousand of them.
@@ -25,7 +27,7 @@ class Origin(NamedTuple):
     level: str = ""
 
     @property
-    def process(self) -> tuple[str, int] | None:
+    def process(self) -> ProcessKey | None:
         """Host and pid; None where the prefix is missing."""
         return None if self.host is None or self.pid is None else (self.host, self.pid)
 

@@ -1,5 +1,6 @@
 """What was seen, by job, communicator and process. No judgement here."""
 
+from diagnostics.events import ProcessKey
 from diagnostics.facts.communicator import (
     MAX_COLLECTIVES,
     MAX_COMMUNICATORS,
@@ -13,7 +14,7 @@ from diagnostics.facts.communicator import (
 )
 from diagnostics.facts.flight_record import FlightRecord
 from diagnostics.facts.job import MAX_EVENTS, JobFacts, asked_once
-from diagnostics.facts.process import MAX_PROCESSES, Device, Process, ProcessKey, read_devices, version_numbers
+from diagnostics.facts.process import MAX_PROCESSES, Device, Process, read_devices, version_numbers
 
 __all__ = [
     "MAX_COLLECTIVES",

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from diagnostics.events import Event
-from diagnostics.facts.process import ProcessKey
+from diagnostics.events import Event, ProcessKey
 
 MAX_COMMUNICATORS = 20_000
 MAX_MEMBERS = 80_000

@@ -10,10 +10,10 @@ from functools import cached_property, wraps
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from diagnostics.events import Event
+from diagnostics.events import Event, ProcessKey
 from diagnostics.facts.communicator import Channel, CollectiveLog, Communicator
 from diagnostics.facts.flight_record import FlightRecord
-from diagnostics.facts.process import Device, Process, ProcessKey, version_numbers
+from diagnostics.facts.process import Device, Process, version_numbers
 from diagnostics.facts.rank_hosts import hosts_of_ranks, ring_size
 from diagnostics.facts.told_world import ToldWorld, told_world
 from diagnostics.parsers.last_errors import LastError

@@ -9,8 +9,6 @@ from diagnostics.parsers.network import DEVICE
 
 MAX_PROCESSES = 40_000
 
-ProcessKey = tuple[str, int]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:

@@ -10,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from diagnostics.errors import DiagnosticsError
-from diagnostics.facts import FlightRecord
 from diagnostics.inputs.files import DUMP_KEYS, DUMP_MARK, STANDARD_INPUT, Input, holds, open_input
 from diagnostics.inputs.plain_pickle import NotPlainError, load_plain
+
+if TYPE_CHECKING:
+    from diagnostics.facts import FlightRecord
 
 MAX_DUMP_BYTES = 64 * 2**20
 MAX_JSON_VALUES = 2_000_000  # brackets, braces and commas; a value takes 60 bytes and more
@@ -39,8 +42,10 @@ class Recorder:
     _left: int = MAX_ALL_ENTRIES
     _texts: dict[str, str] = field(default_factory=dict)
 
-    def read(self, dump: Input | str) -> FlightRecord:
+    def read(self, dump: Input | str) -> "FlightRecord":
         """The last collectives of one rank. Raises DamagedDumpError; OSError where the file cannot be opened."""
+        from diagnostics.facts import FlightRecord  # seldom needed where files are only found
+
         one = dump if isinstance(dump, Input) else Input(name=dump)
         content = _load(one)
         entries = content.get("entries") if isinstance(content, dict) else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 
 from diagnostics.errors import UnreadableInputError
-from diagnostics.facts import ProcessKey
+from diagnostics.events import ProcessKey
 from diagnostics.inputs.files import Input
 from diagnostics.inputs.flight_recorder import is_dump
 from diagnostics.inputs.part import Part, merged

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from diagnostics.facts import ProcessKey
+from diagnostics.events import ProcessKey
 from diagnostics.inputs.files import Input
 from diagnostics.inputs.json_objects import with_objects_joined
 from diagnostics.inputs.reader import Batch, plain_size, read_batches, read_range

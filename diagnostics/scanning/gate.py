@@ -306,7 +306,7 @@ def is_foreign(raw: bytes) -> bool:
 
 @cache
 def _foreign() -> LiteralIndex:
-    return LiteralIndex(_searched())
+    return LiteralIndex(FOREIGN)
 
 
 @cache
@@ -316,12 +316,10 @@ def _told_by_digits() -> LiteralIndex:
 
 @cache
 def _searched() -> tuple[bytes, ...]:
-    """A line that holds any of FOREIGN holds one of these."""
-    found: list[bytes] = []
-    for one in sorted(set(FOREIGN), key=len):
-        if not any(map(one.__contains__, found)):
-            found.append(one)
-    return tuple(found)
+    """A line that holds any of FOREIGN holds one of these: those that hold no other."""
+    literals = tuple(dict.fromkeys(FOREIGN))
+    index = LiteralIndex(literals)
+    return tuple(one for number, one in enumerate(literals) if index.numbers_in(one) == [number])
 
 
 def _foreign_among(lines: list[bytes], unmarked: list[int]) -> list[int]:
@@ -365,5 +363,9 @@ def _is_noise(raw: bytes) -> bool:
 
 @cache
 def _database(frequent: tuple[bytes, ...], mark: bytes = INIT_MARK) -> Any:
-    literals = (mark.decode(), *ALWAYS, *BODIES)
-    return compiled_database((*map(escaped, literals), *EXPRESSIONS, *frequent))
+    return compiled_database((escaped(mark.decode()), *_escaped_literals(), *EXPRESSIONS, *frequent))
+
+
+@cache
+def _escaped_literals() -> tuple[bytes, ...]:
+    return tuple(map(escaped, (*ALWAYS, *BODIES)))

@@ -5,7 +5,6 @@ with. Where nothing can be kept, the patterns are compiled each time.
 """
 
 import os
-import platform
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,7 +18,7 @@ _DIGEST_BYTES = sha256().digest_size
 def file_of(expressions: Sequence[bytes], release: str) -> Path | None:
     """Where a set of expressions that a release compiles is kept; None where the user has no folder for it."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    name = sha256(b"\n".join([release.encode(), platform.machine().encode(), *expressions])).hexdigest()
+    name = sha256(b"\n".join([release.encode(), os.uname().machine.encode(), *expressions])).hexdigest()
     return folder / "raybench" / f"patterns-{name[:32]}" if folder.is_absolute() else None
 
 

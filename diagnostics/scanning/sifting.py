@@ -170,23 +170,17 @@ class _StartCounts:
 
 
 class Sieve:
-    """Sifts pieces of several jobs, in a forked process. ``gates``: what the reader of each job begins with.
+    """Sifts pieces of so many jobs, in a forked process.
 
     ``notes_starts``: the jobs are not told apart yet.
     """
 
-    def __init__(
-        self, gates: Sequence[Gate], pieces: Sequence[Piece], processes: int, *, notes_starts: bool = False
-    ) -> None:
+    def __init__(self, jobs: int, pieces: Sequence[Piece], processes: int, *, notes_starts: bool = False) -> None:
         self._notes_starts = notes_starts
         self._counts = _StartCounts(pieces)
-        self._jobs = [
-            _Sifting(
-                gate=Gate(scan_from_bytes=gate.scan_from_bytes, detail_left=0),
-                room=MAX_TEXTS // processes,
-            )
-            for gate in gates
-        ]
+        self._jobs = [_Sifting(gate=Gate(detail_left=0), room=MAX_TEXTS // processes) for _ in range(jobs)]
+        for job in self._jobs:
+            job.gate.expect(MIN_BYTES)  # which compiles what is scanned for, once for all processes
         self._plain = PlainLines()
 
     def sift(self, piece: Piece) -> Sifted | None:

@@ -7,9 +7,8 @@ list socket interfaces before all of these.
 
 from collections.abc import Mapping
 
-from diagnostics.events import Event
+from diagnostics.events import Event, ProcessKey
 from diagnostics.facts import JobFacts
-from diagnostics.facts.process import ProcessKey
 
 _OWN = ("ib-devices", "ib-no-device", "socket-devices")
 _PLUGINS = ("ofi", "vendor-network")

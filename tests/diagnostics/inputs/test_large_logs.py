@@ -111,6 +111,7 @@ def test_mixes_of_cases_say_the_same_in_one_pass_and_line_by_line(
         monkeypatch.setattr(engine, "MIN_BYTES", 1)
         scan, detail = dice.choice([0, 2**40]), dice.choice([0, 20, 200, 30_000])
         monkeypatch.setattr(reading, "Gate", partial(Gate, scan_from_bytes=scan, detail_left=detail))
+        monkeypatch.setattr(sifting, "Gate", partial(Gate, scan_from_bytes=scan))
         found = []
         for ahead, processes in ((lambda _work, items, *_: [None] * len(items), 2), (map_ahead, 3), (None, 1)):
             monkeypatch.setattr(engine, "map_ahead", ahead)
@@ -130,6 +131,7 @@ def test_one_log_says_the_same_by_any_number_of_processes_with_and_without_a_sca
     said = []
     for scan_from_bytes in (0, 2**40):
         monkeypatch.setattr(reading, "Gate", partial(Gate, scan_from_bytes=scan_from_bytes, detail_left=300))
+        monkeypatch.setattr(sifting, "Gate", partial(Gate, scan_from_bytes=scan_from_bytes))
         for processes in (1, 2, 3):
             monkeypatch.setattr(engine, "processes_to_use", lambda processes=processes: processes)
             said.append(engine.diagnose_paths([log]).to_json())
@@ -496,6 +498,7 @@ def test_processes_tell_each_other_how_many_starts_they_passed_on(
     for name in ("PIECE_BYTES", "FIRST_PIECE_BYTES"):
         monkeypatch.setattr(sifting, name, 2**11)
     monkeypatch.setattr(reading, "Gate", partial(Gate, scan_from_bytes=scan_from_bytes, detail_left=0))
+    monkeypatch.setattr(sifting, "Gate", partial(Gate, scan_from_bytes=scan_from_bytes))
     said = []
     for processes in (1, 2, 3):
         monkeypatch.setattr(engine, "processes_to_use", lambda processes=processes: processes)
@@ -506,7 +509,7 @@ def test_processes_tell_each_other_how_many_starts_they_passed_on(
     assert said[0] == said[1] == said[2] == said[3]
     assert said[0]["nodes"] == 2
     pieces = sifting.pieces_of(sort_by_job([Input(name=str(log))]))
-    one, other = (sifting.Sieve([Gate()], pieces, 2) for _ in range(2))
+    one, other = (sifting.Sieve(1, pieces, 2) for _ in range(2))
     other._counts = one._counts
     passed = [(one, other)[number % 2].sift(piece) for number, piece in enumerate(pieces)]
     starts = [raw for found in passed if found for _, raw in found.candidates if b"- Init " in raw]

@@ -57,6 +57,18 @@ class TrainingWay(PlainPart):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FewestNodes(PlainPart):
+    """The best way on the fewest nodes, in halves of those asked for, that it fits on; as many samples a step."""
+
+    nodes: int
+    way: str
+    peak: int
+    tokens_per_second: Range | None
+    hours: Range | None
+    cost: Range | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPlan(PlainDocument):
     """The plan: its ``ways``, the best first. ``assumed`` says what was not given and how it was chosen."""
 
@@ -79,6 +91,7 @@ class TrainingPlan(PlainDocument):
     assumed: tuple[str, ...]
     unknown: tuple[str, ...]
     measured: tuple[MeasuredSetting, ...] = ()  # the first versions had none
+    fewest_nodes: FewestNodes | None = None  # None: no fewer, or nothing fits
 
     @property
     def exit_code(self) -> int:

@@ -16,6 +16,7 @@ _WORTH_IT = 1.1  # how much faster a way has to be that wants another framework 
 _CUT_WAYS = 4
 _CLOSE = 1.06  # cut ways that are as fast as far as can be told
 _ROOM = 0.95  # of a GPU's memory
+_ROOMY = 0.9  # of it: an estimate's error, fragments and a longer sample have a place in what is left
 _BATCHES_PER_STAGE = 4
 Limit = Literal["network", "computation", "kernel starts"]
 
@@ -45,16 +46,17 @@ class Way:
         return "kernel starts" if starts * math.sqrt(2) >= one.slowest.compute else "computation"  # more than the work
 
 
-def ways_to_train(request: EstimateRequest, samples_per_rank: int) -> tuple[Way, ...]:
+def ways_to_train(request: EstimateRequest, samples_per_rank: int, *, cut: bool = True) -> tuple[Way, ...]:
     """All ways, those that fit first, the fastest of them first; then those that may fit; then by the memory needed.
 
     ``request``: model, machine, and what does not change. Each way has the largest micro-batch that fits and divides
-    the samples of a rank and step. Of ways that are as fast within 5 %, the simpler one comes first; one that cuts the
-    model, or shards as DeepSpeed does, has to be faster by a tenth. Of those that cut it the best few are kept.
+    the samples of a rank and step, or one that leaves a tenth of the memory. Of ways that are as fast within 5 %, the
+    simpler one comes first. What leaves less room, cuts the model, or shards as DeepSpeed does, has to be faster by a
+    tenth. Of those that cut it, which are looked for where ``cut`` says so, the best few are kept.
     """
     ways = [_way(replace(request, setup=setup), samples_per_rank) for setup in _setups(request)]
     plain = max((_preference(way) for way in ways if way.fits), default=0.0)
-    return ranked((*ways, *_cut_ways(request, samples_per_rank, plain)))
+    return ranked((*ways, *(_cut_ways(request, samples_per_rank, plain) if cut else ())))
 
 
 def with_fewer_samples(way: Way) -> Way | None:
@@ -79,7 +81,7 @@ def _cut_ways(request: EstimateRequest, samples_per_rank: int, plain: float) -> 
     """A few that fit with some room, and are faster than ``plain``, the best that cuts nothing.
 
     Room, since stages and experts are never as even as an estimate has them. Of those that are about as fast, the ones
-    that cut least.
+    that keep within a node what waits for its messages, then those that cut least.
     """
     if request.memory_bytes is None:
         return []
@@ -99,28 +101,41 @@ def _cut_ways(request: EstimateRequest, samples_per_rank: int, plain: float) -> 
 def _preference(way: Way) -> float:
     """Its speed with kernels as good as those of the others: of some it is known that they are fused.
 
-    A measured speed has what it was measured with.
+    What wants other software, or leaves less than a tenth of the memory, counts a tenth less. A measured speed has what
+    it was measured with.
     """
     one = way.estimate.request
     if way.estimate.measured is not None and way.estimate.measured.step_seconds is not None:
         return way.tokens_per_second
     other = _WORTH_IT if one.layout.is_cut or one.setup.is_zero else 1.0
-    return way.tokens_per_second * (1 + way.estimate.efficiency.unsure) / other
+    tight = 1.0 if _is_roomy(way) else _WORTH_IT
+    return way.tokens_per_second * (1 + way.estimate.efficiency.unsure) / (other * tight)
 
 
-def _rank(way: Way, best: float) -> tuple[int, float, float, bool]:
+def _rank(way: Way, best: float) -> tuple[int, float, tuple[bool, int, int], bool]:
+    one = way.estimate.request
     if way.fits is False:
-        return 2, float(way.estimate.peak), 0.0, False
+        return 2, float(way.estimate.peak), (False, 0, 0), False
     speed = _preference(way)
     as_fast = best > 0 and speed > 0
     behind = float(round(math.log(best / speed) / math.log(_AS_FAST))) if as_fast else 0.0
-    needs_deepspeed = way.estimate.request.setup.is_zero and not as_fast  # no speed says that it is worth it
-    return (0 if way.fits else 1), behind, float(_cuts(way.estimate.request.layout)[0]), needs_deepspeed
+    return (0 if way.fits else 1), behind, _cuts(one.layout), one.setup.is_zero
 
 
-def _cuts(layout: Layout) -> tuple[int, int]:
-    """How much a layout cuts, pipelines counting first where that is equal."""
-    return layout.tensor * layout.pipeline * layout.context * layout.expert, layout.pipeline
+def _is_roomy(way: Way) -> bool:
+    """Whether a tenth of the memory is left; true where it is not known, and of cut ways, which have their room."""
+    one = way.estimate.request
+    return one.memory_bytes is None or one.layout.is_cut or way.estimate.peak <= _ROOMY * one.memory_bytes
+
+
+def _cuts(layout: Layout) -> tuple[bool, int, int]:
+    """Whether tensors or experts are cut over nodes, how much is cut, and by pipelines where that is equal.
+
+    Both wait for their messages in every layer: Megatron-Core's notes keep tensor x expert ranks within a node.
+    """
+    waiting = layout.tensor * max(layout.expert, layout.context)
+    over_nodes = layout.is_cut and waiting > layout.ranks_per_node
+    return over_nodes, layout.tensor * layout.pipeline * layout.context * layout.expert, layout.pipeline
 
 
 def _setups(request: EstimateRequest) -> Iterator[TrainingSetup]:
@@ -155,8 +170,18 @@ def _way(request: EstimateRequest, samples_per_rank: int) -> Way:
             continue
         largest = largest_batch(request.model, fitting, request.layout, most, most=_largest(request, samples_per_rank))
         batch = next(size for size in range(largest, 0, -1) if samples_per_rank % size == 0)
-        return Way(estimate=_estimate(asked, batch, samples_per_rank), fits=fits)
+        found = Way(estimate=_estimate(asked, batch, samples_per_rank), fits=fits)
+        return _with_room(found) if fits else found
     return Way(estimate=_estimate(asked, 1, samples_per_rank), fits=False)
+
+
+def _with_room(way: Way) -> Way:
+    """The way with the largest micro-batch that leaves room, if that is as fast; else as it is."""
+    smaller = None if _is_roomy(way) else with_fewer_samples(way)
+    while smaller is not None and not _is_roomy(smaller):
+        smaller = with_fewer_samples(smaller)
+    as_good = smaller is not None and _preference(smaller) >= _preference(way)
+    return smaller if smaller is not None and as_good else way
 
 
 def _largest(request: EstimateRequest, samples: int) -> int:

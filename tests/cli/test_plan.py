@@ -13,7 +13,10 @@ from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.presets import preset_named
+from raybench.performance_model.training_plan import ways_to_train
 from raybench.performance_model.training_setup import TrainingSetup
+from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.planning.launch import launch_lines
 from tests.cli.test_plan_published import QWEN
 
 P5 = ("--nodes", "4", "--node-type", "p5.48xlarge")
@@ -26,7 +29,7 @@ def planned(*arguments: str, code: int = 0) -> dict[str, Any]:
     return plan
 
 
-def test_the_fastest_way_that_fits_is_first_and_its_batch_is_the_largest() -> None:
+def test_the_fastest_way_that_fits_with_room_is_first_and_its_batch_is_the_largest() -> None:
     plan = planned("llama-8b", *P5, "--samples-per-step", "1024")
     best, *others = plan["ways"]
     assert (best["fits"], plan["verdict"], plan["world_size"]) == (True, "ok", 32)
@@ -34,6 +37,7 @@ def test_the_fastest_way_that_fits_is_first_and_its_batch_is_the_largest() -> No
     own = [middle[name] for name in ("fsdp", "fsdp-grad-op", "fsdp-hybrid")]
     assert middle_of(best) >= max(own) / 1.03
     assert middle_of(best) >= max(middle.values()) / (1.1 * 1.03)  # DeepSpeed's ways have to be faster by a tenth
+    assert best["peak"] <= 0.9 * plan["device_bytes"]
     assert {way["strategy"] for way in others if way["fits"] is False} == {"ddp"}
     for way in plan["ways"]:
         assert way["batch_size"] * way["accumulation"] * 32 == 1024
@@ -46,7 +50,7 @@ def test_the_fastest_way_that_fits_is_first_and_its_batch_is_the_largest() -> No
         checkpointing=best["activation_checkpointing"],
     )
     memory = estimate_memory(preset_named("llama-8b"), larger, Layout(world_size=32, ranks_per_node=8))
-    assert memory.peak > plan["device_bytes"]
+    assert memory.peak > 0.9 * plan["device_bytes"]
 
 
 def middle_of(way: dict[str, Any]) -> float:
@@ -181,8 +185,10 @@ def test_the_commands_that_start_the_best_are_whole(tmp_path: Path) -> None:
     assert start.startswith("accelerate launch --num_machines 4 --num_processes 32 ")
     assert "--fsdp_activation_checkpointing true" in start
     assert "checkpointing" not in trainer  # transformers' Trainer ends where both are told to compute again
-    zero = planned("llama-8b", "--gpu", "H100")["launch"][-1]
-    assert {"train_micro_batch_size_per_gpu", "gradient_accumulation_steps"} <= {*json.loads(zero.partition(": ")[2])}
+    request = estimate_request(EstimateOptions(model="llama-8b", world_size=8, gpu="H100"))
+    way = next(way for way in ways_to_train(request, 4) if way.estimate.request.setup.strategy == "zero2")
+    zero = json.loads(launch_lines(way)[-1].partition(": ")[2])
+    assert {"train_micro_batch_size_per_gpu", "gradient_accumulation_steps"} <= {*zero}
 
 
 def test_a_command_trains_what_was_planned_or_there_is_none(tmp_path: Path) -> None:

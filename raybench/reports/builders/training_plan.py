@@ -1,12 +1,15 @@
 """A plan for a terminal: the best way, the table of all, how it is started. Pure."""
 
-from raybench.documents.training_plan import TrainingPlan, TrainingWay
+from raybench.documents.training_plan import FewestNodes, TrainingPlan, TrainingWay
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.estimate import measured_in_short, measured_notes, measured_reason
 from raybench.reports.model import Block, Cell, Facts, Grid, Heading, Report, Table, notes_of
 from raybench.reports.text import count_of
 
 _MOST_ROWS = 6
+_FASTER = (
+    "x speed: faster, by other software than PyTorch's own; with kernels as good as there, by about a tenth at most"
+)
 _HEADINGS = ("way", "samples", "GiB", "tokens/s", "hours", "why not")
 
 
@@ -26,7 +29,8 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
         Table(grid=Grid(headings=_HEADINGS, rows=tuple(map(_row, fitting[:_MOST_ROWS]))), text_columns=1),
         *notes_of(list(measured_notes(plan.measured)), tone="info"),
         *notes_of(_beside(fitting, slower, has_memory=plan.device_bytes is not None), tone="info"),
-        *notes_of([f"does not fit: {', '.join(map(_size, others))}"] if others else [], tone="info"),
+        *notes_of([f"does not fit: {_too_large(others)}"] if others else [], tone="info"),
+        *notes_of([_fewest(plan.fewest_nodes, plan.currency)] if plan.fewest_nodes else [], tone="info"),
         *notes_of([f"the best waits for: {best.limit}"] if best.limit and runs else [], tone="info"),
         *([Heading(text="Start the best")] if starts else []),
         *([Facts(pairs=tuple((f"{number}", line) for number, line in enumerate(starts, 1)))] if starts else []),
@@ -49,13 +53,47 @@ def _measured(plan: TrainingPlan) -> str:
     return measured_reason([one for one in plan.measured if one.way == plan.ways[0].name])
 
 
+def _fewest(few: FewestNodes, currency: str | None) -> str:
+    """``1 node is enough (ddp, 69 GiB): 36-60 hours, 1,980 to 3,262 USD``."""
+    told = [f"{_range(few.tokens_per_second)} tokens/s"] if few.tokens_per_second and not few.hours else []
+    told += [f"{_range(few.hours)} hours"] if few.hours else []
+    told += [f"{few.cost[0]:,.0f} to {few.cost[1]:,.0f} {currency or ''}".rstrip()] if few.cost else []
+    nodes = f"{count_of(few.nodes, 'node')} {'is' if few.nodes == 1 else 'are'}"
+    enough = f"{nodes} enough ({few.way}, {few.peak / 2**30:.0f} GiB)"
+    return ": ".join(filter(None, (enough, ", ".join(told))))
+
+
+def _too_large(others: list[TrainingWay]) -> str:
+    """The least that each needs: kept activations are not named where even recomputed ones are too many."""
+    again = {way.strategy for way in others if way.activation_checkpointing}
+    kept = [way for way in others if not way.activation_checkpointing and way.strategy not in again]
+    rest = [way for way in others if way.activation_checkpointing]
+    sizes = [", ".join(map(_size, sorted(ways, key=lambda way: way.least_peak))) for ways in (kept, rest)]
+    return "; ".join(filter(None, (sizes[0], f"even recomputed {sizes[1]}" if sizes[1] else "")))
+
+
 def _size(way: TrainingWay) -> str:
-    if way.measured_by:
-        return f"{way.name} (measured)"
-    return f"{way.name} ({way.least_peak / 2**30:,.0f} GiB)"
+    name = way.name.removesuffix(", recomputed")
+    return f"{name} (measured)" if way.measured_by else f"{name} ({way.least_peak / 2**30:,.0f} GiB)"
 
 
-def _slower(way: TrainingWay) -> str:
+def _slower(ways: list[TrainingWay]) -> str:
+    """Names after each other, with the span of their times where all have one."""
+    times = [float(way.why_not.removesuffix("x time")) for way in ways if way.why_not.endswith("x time")]
+    if len(times) == len(ways) and not any(way.measured_by for way in ways):
+        span = " to ".join(dict.fromkeys(f"{time:.2f}" for time in (min(times), max(times))))
+        return f", {span}x time: {_named(ways)}"
+    return f": {'; '.join(map(_told, ways))}"
+
+
+def _named(ways: list[TrainingWay]) -> str:
+    """``fsdp-hybrid; recomputed: zero1, zero2``."""
+    kept = [way.name for way in ways if not way.activation_checkpointing]
+    again = [way.name.removesuffix(", recomputed") for way in ways if way.activation_checkpointing]
+    return "; ".join(filter(None, ("; ".join(kept), f"recomputed {', '.join(again)}" if again else "")))
+
+
+def _told(way: TrainingWay) -> str:
     told = ", ".join(filter(None, ("measured" if way.measured_by else "", way.why_not)))
     return f"{way.name} ({told})" if told else way.name
 
@@ -64,9 +102,9 @@ def _beside(fitting: list[TrainingWay], slower: list[TrainingWay], *, has_memory
     """What the table has no room for."""
     known = has_memory and any(way.fits for way in fitting)
     faster = any(way.why_not.endswith("x speed") for way in fitting)
-    notes = ["x speed: faster, with other software than PyTorch's own, by too little to change"] if faster else []
+    notes = [_FASTER] if faster else []
     lead = "fits too" if known else "tried too"
-    return [*notes, *([f"{lead}: {'; '.join(map(_slower, slower))}"] if slower else [])]
+    return [*notes, *([f"{lead}{_slower(slower)}"] if slower else [])]
 
 
 def _row(way: TrainingWay) -> tuple[Cell, ...]:

@@ -65,9 +65,7 @@ def _within(pair: Range | None, most: float | None) -> str:
 
 def _figures(best: "TrainingWay", request: "EstimateRequest") -> str:
     per = "rank" if best.tensor_parallel * best.context_parallel * best.pipeline_parallel == 1 else "replica"
-    has = "" if request.memory_bytes is None else f" of {request.memory_bytes / 2**30:.0f}"
-    size = f"{best.peak / 2**30:.0f}{has} GiB"
-    text = [f"{best.name}, {best.accumulation} x {best.batch_size} samples a {per}: {size}"]
+    text = [f"{best.name}, {best.accumulation} x {best.batch_size} samples a {per}: {_size(best, request)}"]
     if best.tokens_per_second:
         low, high = best.tokens_per_second
         text.append(f"{low:,.0f} to {high:,.0f} tokens/s")
@@ -76,6 +74,15 @@ def _figures(best: "TrainingWay", request: "EstimateRequest") -> str:
     if best.cost and request.price:
         text.append(f"{best.cost[0]:,.0f} to {best.cost[1]:,.0f} {request.price.currency}")
     return ", ".join(text)
+
+
+def _size(best: "TrainingWay", request: "EstimateRequest") -> str:
+    """What it needs at most, and what is left then."""
+    peak, memory = best.peak / 2**30, request.memory_bytes
+    if memory is None:
+        return f"{peak:.0f} GiB"
+    left = round(memory / 2**30) - round(peak)
+    return f"{peak:.0f} of {memory / 2**30:.0f} GiB" + (f" ({left} left)" if left > 0 else "")
 
 
 def _span(hours: Range) -> str:

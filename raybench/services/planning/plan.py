@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from raybench.errors import UsageError
 from raybench.services.estimate import EstimateOptions, estimate_request, measured_settings
+from raybench.services.planning.fewest import fewest_nodes
 from raybench.services.planning.goal import Goal, judged
 from raybench.services.planning.launch import command_of, launch_lines, reduces_each
 from raybench.services.planning.nearest import nearest_plan
 
 if TYPE_CHECKING:
     from raybench.documents.estimate import MeasuredSetting
-    from raybench.documents.training_plan import TrainingPlan, TrainingWay
+    from raybench.documents.training_plan import FewestNodes, TrainingPlan, TrainingWay
     from raybench.performance_model.estimate import EstimateRequest
     from raybench.performance_model.training_plan import Way
     from raybench.services.planning.measured_setting import Setting
@@ -73,7 +74,14 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         assumed=(*assumed, _EACH) if reduces_each(ways[0]) else assumed,
         unknown=tuple(ways[0].estimate.unknown),
         measured=measured,
+        fewest_nodes=_fewest(options, per_step, ways[0]),
     )
+
+
+def _fewest(options: PlanOptions, per_step: int, best: "Way") -> "FewestNodes | None":
+    """The fewest nodes; ways that cut the model are tried there only where the best is one: they are many."""
+    cut = best.estimate.request.layout.is_cut
+    return fewest_nodes(options, per_step, lambda fewer: _fitting_best(fewer, cut=cut)) if best.fits else None
 
 
 def _marked(way: "TrainingWay", measured: "tuple[MeasuredSetting, ...]") -> "TrainingWay":
@@ -146,16 +154,21 @@ def _goal(options: PlanOptions, request: "EstimateRequest") -> Goal:
 
 def _best_of(options: PlanOptions) -> str | None:
     """The best way and what it needs; None where none fits, or the plan cannot be (ranks do not divide samples)."""
-    from raybench.performance_model.training_plan import ways_to_train
-
     try:
-        request = estimate_request(_machine(options))
-        per_step, _ = _samples_per_step(options, request)
+        best = _fitting_best(options)
     except UsageError:
         return None
-    best = ways_to_train(request, per_step // request.layout.world_size)[0]
-    name = _way(best, best, request, Goal(), options.machine).name
-    return f"{name}: {best.estimate.peak / 2**30:.0f} GiB" if best.fits else None
+    return f"{best.name}: {best.peak / 2**30:.0f} GiB" if best else None
+
+
+def _fitting_best(options: PlanOptions, *, cut: bool = True) -> "TrainingWay | None":
+    """The best way, if it fits. Raises UsageError for a plan that cannot be."""
+    from raybench.performance_model.training_plan import ways_to_train
+
+    request = estimate_request(_machine(options))
+    per_step, _ = _samples_per_step(options, request)
+    best = ways_to_train(request, per_step // request.layout.world_size, cut=cut)[0]
+    return _way(best, best, request, _goal(options, request), options.machine) if best.fits else None
 
 
 def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal, asked: EstimateOptions) -> "TrainingWay":

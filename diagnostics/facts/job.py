@@ -16,12 +16,14 @@ from diagnostics.facts.flight_record import FlightRecord
 from diagnostics.facts.process import Device, Process, version_numbers
 from diagnostics.facts.rank_hosts import hosts_of_ranks, ring_size
 from diagnostics.facts.told_world import ToldWorld, told_world
+from diagnostics.parsers.base import compiled
 from diagnostics.parsers.last_errors import LastError
 
 MAX_EVENTS = 400
 MAX_LOCAL_RANKS = 16  # no machine has more NVIDIA GPUs; AMD's partitions make more
 MAX_COMPARED_HOSTS = 64
 LAST_LINES = 8
+_OF_RCCL = r" comm 0x[0-9a-f]{1,16} nRanks (?P<nranks>\d{1,6})\b"  # behind what RCCL connects
 _STARTING = (
     "bootstrap-interface",
     "socket-devices",
@@ -300,7 +302,13 @@ class JobFacts:
         named = [event.number("nranks") or 0 for event in self.of("rank-named", "destroy", "abort")]
         rings = [{int(rank) for rank in event.fields["ranks"].split()} for event in self.of("ring")]
         whole = [len(ring) for ring in rings if ring == set(range(len(ring)))]
-        return max((*named, *whole), default=0) or len(self._hosts_of_tests) or None
+        ends = [compiled(_OF_RCCL).search(text) for text in self._texts_of_connections]
+        told = [int(end["nranks"]) for end in ends if end is not None]
+        return max((*named, *whole, *told), default=0) or len(self._hosts_of_tests) or None
+
+    @property
+    def _texts_of_connections(self) -> list[str]:
+        return [channel.event.text for channel in self.channels] + [event.text for event in self.of("connected")]
 
     @cached_property
     def _told_world(self) -> ToldWorld:

@@ -22,6 +22,10 @@ def told_world(events: Mapping[str, Sequence[Event]]) -> ToldWorld:
     """What programs tell of the job's size."""
     said = [_of(event) for event in events.get(world.SAID, ())]
     said += [*_of_elastic(events.get(world.ELASTIC, ())), *_of_accelerate(events.get(world.ACCELERATE, ()))]
+    if largest := max(
+        (_of(event) for event in events.get(world.RAS, ())), key=lambda told: told.size or 0, default=None
+    ):
+        said.append(largest)  # of a report of NCCL's RAS service, which lists groups of ranks as well
     levels = [said, *([_of(event) for event in events.get(kind, ())] for kind in (world.BESIDE_A_RANK, world.TYPED))]
     size = _agreed([told.size for told in level] for level in levels)
     nodes = _agreed([told.nodes for told in level] for level in levels)

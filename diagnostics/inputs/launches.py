@@ -1,4 +1,8 @@
-"""The launches in one file: where a job ends in it and another begins, a GPU has another process from some line on."""
+"""The launches in one file: where a job ends in it and another begins, a GPU has another process from some line on.
+
+A job on other hosts is told by another communicator of as many ranks that begins where those of the one before have all
+destroyed theirs (in files of up to SAMPLED_FROM_BYTES).
+"""
 
 import os
 from bisect import bisect_right
@@ -26,6 +30,7 @@ MAX_HEAD_BYTES = 2**23
 SAMPLED_FROM_BYTES = 2**23  # where the launches of a larger file begin is found by one line of SAMPLED_BYTES first
 MIN_SHARED_BYTES = 2**25
 MAX_LAUNCHES = 1000  # of one file
+_DESTROYED = b"- Destroy COMPLETE"
 MAX_LATE_LINES = 5  # of processes that end, behind the first line of those that take their place
 
 
@@ -39,6 +44,8 @@ def survey(file: Input, processes: int = 1) -> list[Part]:
         looks = _seen(look_at, file, size, processes)
         whole.processes = looks[0].speakers
         starts = [start for look in looks for start in look.starts]
+        if size <= SAMPLED_FROM_BYTES and (apart := _by_ends(file, starts)):
+            return apart
         launches = launches_of(file, starts)
         if len(launches) > 1 and size <= SAMPLED_FROM_BYTES:
             return _cut(file, launches)
@@ -77,7 +84,9 @@ class Launches:
     """
 
     file: Input
+    by_ends: bool = False  # also where others begin a communicator of as many ranks, if those before have ended
     parts: list[Part] = field(default_factory=list)
+    if_ended: set[int] = field(default_factory=set)  # the numbers of parts that begin so
 
     def take(self, start: Start) -> None:
         """Take the next start or completion."""
@@ -86,6 +95,9 @@ class Launches:
         gpu, rank = (start.process[0], start.bus), (start.nranks, start.rank)
         now = self.parts[-1] if self.parts else None
         if now is None or _begins_again(now, start.process, gpu, start.comm_id, rank):
+            now = self._begin(start.place)
+        elif self.by_ends and _is_of_others(now, start):
+            self.if_ended.add(len(self.parts))
             now = self._begin(start.place)
         now.processes.add(start.process)
         now.gpus[gpu] = start.process[1]
@@ -99,6 +111,44 @@ class Launches:
         else:
             self.parts[-1].mixed = True
         return self.parts[-1]
+
+
+def _is_of_others(now: Part, start: Start) -> bool:
+    """Whether a communicator of other processes begins, as large as one that was complete by then."""
+    if start.process in now.processes or start.comm_id is None or start.comm_id in now.communicators:
+        return False
+    alike = [ranks for nranks, ranks in now.communicators.values() if nranks == start.nranks]
+    return bool(alike) and all(len(ranks) == start.nranks for ranks in alike)
+
+
+def _by_ends(file: Input, starts: Sequence[Start]) -> list[Part]:
+    """The parts of a file, some of them told by the end of those before; none where no part is told so."""
+    launches = Launches(file, by_ends=True)
+    for start in starts:
+        launches.take(start)
+    if not launches.if_ended:
+        return []
+    parts = _cut(file, launches.parts)
+    if len(parts) < len(launches.parts) or any(part.mixed for part in parts):
+        return []
+    ends = _ends(file)
+    for number in launches.if_ended:
+        if any(
+            ends.get(process, parts[number].start) >= parts[number].start for process in parts[number - 1].processes
+        ):
+            return []
+    return parts
+
+
+def _ends(file: Input) -> dict[ProcessKey, int]:
+    """Where each process of a file destroys a communicator for the last time."""
+    ends: dict[ProcessKey, int] = {}
+    for batch in read_batches(file):
+        for begin, match in prefixes_of(batch.block):
+            end = batch.block.find(b"\n", begin)
+            if batch.block.find(_DESTROYED, begin, end if end >= 0 else len(batch.block)) >= 0:
+                ends[match[1].decode(), int(match[2])] = batch.place + begin
+    return ends
 
 
 def launches_of(file: Input, starts: Iterable[Start]) -> list[Part]:

@@ -8,7 +8,9 @@ BEFORE_EXCEPTION = (
     r"|.*?(?:<std(?:err|out)>|\[[a-z]*\d{1,7}\]):"  # mpirun, horovodrun, torchrun: [1,0]<stderr>: [default0]:
     r"|.*?(?:\"(?:message|error|exception|msg)\": ?|ErrorMessage )\")??"  # files of PyTorch's agent, SageMaker
 )
-_EXCEPTION = BEFORE_EXCEPTION + r"(?P<name>(?:\w+\.)*(?:_?[A-Z]\w*(?:Error|Exception)|Exception)): (?P<reason>.+)"
+_EXCEPTION = BEFORE_EXCEPTION + (
+    r"(?P<name>(?:\w+\.)*(?:_?[A-Z]\w*(?:Error|Exception)|Exception)|(?:\w+\.)+\w+(?:Error|Exception)): (?P<reason>.+)"
+)
 
 PATTERNS = (
     Pattern(
@@ -184,6 +186,7 @@ PATTERNS = (
             "[default3]:KeyError: 'labels'",
             "2026-01-02 03:04:05.678 | ERROR    | __main__:main:12 - KeyError: 'labels'",
             "ValueError: bad batch",
+            "nixl_cu13._bindings.nixlBackendError: NIXL_ERR_BACKEND",
         ),
     ),
     Pattern(

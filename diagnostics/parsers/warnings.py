@@ -132,6 +132,7 @@ Could not find node of type * id
 + Could not find NIC for rank * in NVLS graph
 + No path computed to go from
 + Failed to find reverse path from
+Could not find real path of *
 + requires NIC * but that NIC is not available
 + Internal error : NVswitch links mismatch
 + Add NVLink error : could not find

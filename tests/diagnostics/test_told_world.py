@@ -33,6 +33,15 @@ All distributed processes registered. Starting with 16 processes
 """
 ACCELERATE = "Distributed environment: DistributedType.FSDP  Backend: nccl\nNum processes: 16\nProcess index: 0\n"
 OPTIONS = "[rank3]:[I1204] [PG ID {} Rank 3] ProcessGroupNCCL initialization options: size: {}, global rank: 3\n"
+RAS = """\
+Communicators... (0.00s)
+=============
+
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         8         1       4-8         8        64   RUNNING      OK
+    1         1         8         8        64        64   RUNNING  MISMATCH
+"""
 TWO_HOSTS = "n1:7:7 [0] NCCL INFO Using network Socket\nn2:7:7 [0] NCCL INFO Using network Socket\n"
 GROUPS = "tensor parallel group: rank 1, world_size=4, backend nccl\n"
 TYPED = "+ torchrun --nnodes=2 --nproc_per_node=8 train.py\n"
@@ -66,6 +75,9 @@ TYPED = "+ torchrun --nnodes=2 --nproc_per_node=8 train.py\n"
     ("WORLD_SIZE=2 RANK=0 MASTER_ADDR=n1 NCCL_DEBUG=INFO\n", None, None),  # of pods
     ("the world_size=2.5 of rank 1 with nccl\n", None, None),
     ("rank 0 local_world_size=8 backend nccl\n", None, None),
+    (RAS, 64, 8),
+    (RAS.replace("RUNNING", "NOCOMM"), None, None),
+    (RAS.replace("  64   RUNNING  MISMATCH", "  64   RUNNING on 3 hosts"), 8, 1),
     (TYPED, 16, 2),
     ("PYTHONPATH=. NCCL_DEBUG=INFO python -m torch.distributed.run --nproc_per_node=8 --nnodes=2 a.py\n", 16, 2),
     (TYPED.replace("=2 ", "=1:2 "), None, None),

@@ -27,6 +27,7 @@ TESTS = """\
     ("n1:7:7 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/IPC\n", None, None),
     ("n1:7:7 [0] NCCL INFO comm 0x1 rank 3 nranks 8 cudaDev 0 busId 35000 - Destroy COMPLETE\n", 8, None),
     ("n1:7:7 [0] NCCL INFO comm 0x1 rank 3 - Destroy COMPLETE\n", None, None),
+    ("n1:7:7 [0] NCCL INFO Channel 00/0 : 16[17] -> 18[21] via P2P/IPC comm 0x5609 nRanks 32\n", 32, None),  # RCCL
     (TESTS + "#\n", 2, 2),
     (2 * (TESTS + "#\n"), 2, 2),  # two programs, one after the other
     (TESTS + "#\n" + TESTS.replace("gpu-b", "gpu-c") + "#\n", None, None),

@@ -162,6 +162,13 @@ _WORKERS_OF_RAY = (
         "- (ip=10.0.59.242, pid=7410) world_rank=0, local_rank=0, node_rank=0",
     ),
 )
+_RAS = (  # a row of its table of communicators: how many, their nodes, their ranks on each, of each, of all
+    (
+        " RUNNING ",
+        rf"^\s*\d{{1,6}} +\d{{1,6}} +{_NODES} +\d[\d-]{{0,10}} +{_SIZE} +\d{{1,6}} +RUNNING +[A-Z,]+\s*$",
+        "    0         1         4         8        32        32   RUNNING  MISMATCH",
+    ),
+)
 _ACCELERATE = (
     ("Num processes: ", rf"^Num processes: {_SIZE}\s*$", "Num processes: 16"),
     (
@@ -170,10 +177,10 @@ _ACCELERATE = (
         "Distributed environment: DistributedType.MULTI_GPU  Backend: nccl",
     ),
 )
-SAID, BESIDE_A_RANK, TYPED, ELASTIC, RAY, ACCELERATE = (
-    f"world-{name}" for name in ("said", "beside-rank", "typed", "elastic", "ray", "accelerate")
+SAID, BESIDE_A_RANK, TYPED, ELASTIC, RAY, ACCELERATE, RAS = (
+    f"world-{name}" for name in ("said", "beside-rank", "typed", "elastic", "ray", "accelerate", "ras")
 )
-KINDS = frozenset({SAID, BESIDE_A_RANK, TYPED, ELASTIC, RAY, ACCELERATE})
+KINDS = frozenset({SAID, BESIDE_A_RANK, TYPED, ELASTIC, RAY, ACCELERATE, RAS})
 
 PATTERNS = (
     *rows(SAID, _SAID),
@@ -182,4 +189,5 @@ PATTERNS = (
     *rows(ELASTIC, _ELASTIC),
     *rows(RAY, _WORKERS_OF_RAY),
     *rows(ACCELERATE, _ACCELERATE),
+    *rows(RAS, _RAS),
 )

@@ -18,6 +18,8 @@ Source: NCCL's socket.cc.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
+from diagnostics.judging.error_number import ErrorNumber
+from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, stopped_at, warned
 from diagnostics.rules.bootstrap.connecting import (
     MEANING,
@@ -33,6 +35,11 @@ _UNKNOWN = (
     "Refused means that nobody listens: look for the process that ended first. Timed out means that packets are "
     "dropped: firewall, security group or interface."
 )
+_UNRESOLVED = (
+    "The name cannot be turned into an address here: DNS or /etc/hosts does not know it, a pod or service is not there "
+    "yet, or its name is misspelt. Nothing was asked of the network itself."
+)
+_OF_NAMES = r"(?i)resolv|getaddrinfo|name or service|name resolution|nodename nor|unknown ?host|NXDOMAIN|host address"
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -65,12 +72,18 @@ def check(facts: JobFacts) -> Outcome:
             confidence="likely",
             summary=("A peer can no longer be reached" if lost else "A peer cannot be reached")
             + f"{' at ' + ', '.join(peers[:4]) if peers else ''}: {reason}",
-            explanation=(MEANING.get(error.name, _UNKNOWN) if error else _UNKNOWN)
+            explanation=_meaning(first, error)
             + (" Data had flowed before: the link or the host was lost, not a wrong interface chosen." if lost else ""),
             occurrences=len(events),
             actions=("check-reachability", "look-at-rank") if lost else (),
         )
     )
+
+
+def _meaning(event: Event, error: ErrorNumber | None) -> str:
+    if error is None and compiled(_OF_NAMES).search(event.fields.get("reason", "")):
+        return _UNRESOLVED
+    return MEANING.get(error.name, _UNKNOWN) if error else _UNKNOWN
 
 
 def _of_own_socket(facts: JobFacts) -> Outcome | None:

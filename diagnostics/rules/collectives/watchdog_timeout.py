@@ -51,10 +51,7 @@ def check(facts: JobFacts) -> Outcome:
             explanation=("The ranks named" if reported else "Ranks")
             + f" waited {f'{seconds} s ' if seconds else ''}for the others. "
             + (
-                (
-                    "The absent ranks died, hang elsewhere, or took another path through the program; find out "
-                    "what they did. "
-                )
+                _of_absent(seen)
                 if absent
                 else "Which rank was late is not shown by these lines; the flight recorder would. "
             )
@@ -62,6 +59,12 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=facts.count("watchdog-timeout"),
         )
     )
+
+
+def _of_absent(seen: bool) -> str:
+    """What may have become of ranks without a message: the log may only lack their output."""
+    elsewhere = "" if seen else ", or wrote to another log"
+    return f"The absent ranks died, hang elsewhere, took another path through the program{elsewhere}; find out which. "
 
 
 def _named(ranks: Collection[int]) -> str:

@@ -122,7 +122,7 @@ def _is_ended(event: Event, facts: JobFacts) -> bool:
 def _how_ended(signal: str) -> str:
     if compiled(_MEMORY).search(signal):
         return f"A rank's process was killed as the memory of its host or container was used up ({signal})"
-    return f"A rank's process was ended ({signal})"
+    return f"A rank's process was ended ({'by a signal' if signal == 'signal' else signal})"
 
 
 def _signal_named_first(killed: list[Event]) -> str | None:

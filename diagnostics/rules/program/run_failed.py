@@ -2,14 +2,14 @@
 
 Symptom: NCCL's failure stack (``init.cc:1089 -> 6``), a result such as ``unhandled system error`` or
 ``internal error``, ``Test NCCL failure``, a warning that says what failed and is the last that its process does, a
-launcher that reports an exit code, a process that was killed.
+launcher that reports an exit code, a process that was killed; the last line of a program that no rule knows, where it
+names a fatal level, an exit status, a signal or a panic.
 
 Why: these lines say that something failed, not what. The cause stands before them, often in the output of another rank,
 or needs a higher NCCL_DEBUG.
 
 Not when: another finding explains the failure (the lines are then listed under it); the lines follow from the job's end
-by its scheduler or user; the process goes on to work after
-them: NCCL also tries what it can do without, such as SHARP.
+by its scheduler or user; the process goes on to work after them: NCCL also tries what it can do without, such as SHARP.
 
 Source: NCCL's checks.h and debug.cc; nccl-tests' common.h.
 """

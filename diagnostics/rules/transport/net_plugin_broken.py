@@ -29,6 +29,7 @@ from diagnostics.rules.program.run_failed import says_to_go_on
 _FAILURE = r"(?i)couldn't|could not|fail|unable|error|RC: -"
 # what aws-ofi-nccl warns of on instances without EFA, and of its tuner and settings
 _HARMLESS = r"(?i)only efa provider is supported|tuner|cuda flush enabled|set to invalid value|ll128"
+_UNSAID = r"(?i)unknown error|success|input/output"  # which names no reason
 _NONE_YET = ("unknown", "none")
 _VERBS = frozenset({"ib", "roce"})
 
@@ -108,8 +109,9 @@ def _transfer(facts: JobFacts, events: Sequence[Event]) -> Finding:
         severity="critical",
         confidence="likely",
         summary=f"A transfer of the network plugin failed: {_reason(events)}",
-        explanation="The plugin had loaded and connected. The receiver's process or host is gone, or the path between "
-        "the two loses packets.",
+        explanation="The plugin had loaded and connected. "
+        + ("Mostly the" if compiled(_UNSAID).search(_reason(events)) else "The")
+        + " receiver's process or host is gone, or the path between the two loses packets.",
         occurrences=facts.count("plugin-request-failed"),
         actions=("look-at-rank", "plugin-path", "measure-link"),
     )

@@ -7,11 +7,12 @@ Why: one node lacks its NICs or the plugin, or the variables did not reach every
 named with -x).
 
 Not when: every process names the same network; groups of processes that share no communicator differ: they exchange
-nothing.
+nothing; one began when all others had destroyed theirs: it is of another run.
 
 Source: NCCL's socket.cc and net.cc.
 """
 
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -57,7 +58,23 @@ def _that_must_agree(facts: JobFacts) -> list[list[Process]]:
     together: dict[int, list[Process]] = defaultdict(list)
     for key, process in facts.processes.items():
         together[group.get(key, 0)].append(process)
-    return list(together.values())
+    return [run for processes in together.values() for run in _runs(processes, facts)]
+
+
+def _runs(processes: Sequence[Process], facts: JobFacts) -> list[list[Process]]:
+    """The processes, apart where all those before had destroyed their communicators when the next one began."""
+    ended = {event.origin.process: event.origin.sequence for event in facts.of("destroy")}
+    runs: list[list[Process]] = [[]]
+    for begun, process in sorted(((_begin(one), one) for one in processes), key=lambda pair: pair[0]):
+        before = [ended.get((one.host, one.pid), sys.maxsize) for one in runs[-1]]
+        if before and max(before) < begun:
+            runs.append([])
+        runs[-1].append(process)
+    return runs
+
+
+def _begin(process: Process) -> int:
+    return min((event.origin.sequence for event in process.networks.values()), default=sys.maxsize)
 
 
 def _conclude(facts: JobFacts, chosen: Mapping[str, Sequence[tuple[str, Event]]]) -> Finding:

@@ -122,6 +122,41 @@ def test_a_job_started_again_in_the_same_file_is_another_job(tmp_path: Path) -> 
     assert diagnosis.lines.read == 38
 
 
+def pair_lines(hosts: tuple[str, str], *, pid: int, communicator: str, network: str, ends: bool) -> list[str]:
+    lines = []
+    for rank, host in enumerate(hosts):
+        lines += rank_lines(rank, host=host, pid=pid, nranks=2, communicator=communicator, network=network)
+        end = f"{host}:{pid}:{pid} [0] NCCL INFO comm 0x55{rank} rank {rank} nranks 2 cudaDev 0 - Destroy COMPLETE"
+        lines += [end] if ends else []
+    return lines
+
+
+@pytest.mark.parametrize(("ends", "second", "jobs"), [
+    (True, "0xbbbb", 2),
+    (False, "0xbbbb", 1),  # both may go on: groups of one job
+    (True, "0xaaaa", 1),
+])  # fmt: skip
+def test_pairs_of_hosts_one_after_the_other_in_a_file_are_jobs_of_their_own(
+    tmp_path: Path, ends: bool, second: str, jobs: int
+) -> None:
+    lines = pair_lines(("n1", "n2"), pid=10, communicator="0xaaaa", network="IB", ends=ends)
+    lines += pair_lines(("n3", "n4"), pid=20, communicator=second, network="Socket", ends=True)
+    (tmp_path / "pairs.log").write_text("\n".join(lines) + "\n")
+    diagnosis = diagnose_paths([tmp_path / "pairs.log"])
+    assert max(len(diagnosis.jobs), 1) == jobs
+    assert [job.network for job in diagnosis.jobs] == (["ib", "socket"] if jobs == 2 else [])
+    assert jobs == 1 or "tcp-fallback" not in {finding.rule for finding in diagnosis.jobs[0].findings}
+
+
+def test_a_run_that_ended_disagrees_with_none_that_begins_behind_it(tmp_path: Path) -> None:
+    lines = pair_lines(("n1", "n2"), pid=10, communicator="0xaaaa", network="IB", ends=True)[:10]
+    lines += ["n9:99:9 [0] NCCL INFO NET/IB : No device found.", "n9:99:9 [0] NCCL INFO Using network Socket"]
+    (tmp_path / "a.log").write_text("\n".join(lines) + "\n")
+    assert "ranks-disagree-on-transport" not in rules(diagnose_paths([tmp_path]))
+    (tmp_path / "a.log").write_text("\n".join(line for line in lines if "Destroy" not in line) + "\n")
+    assert "ranks-disagree-on-transport" in rules(diagnose_paths([tmp_path]))
+
+
 def one_job_in(folder: Path, files: dict[str, Sequence[str]]) -> bool:
     for name, lines in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

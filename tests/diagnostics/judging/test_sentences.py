@@ -1,0 +1,47 @@
+"""What a sentence says is what the log shows: no reason for which no line speaks."""
+
+import pytest
+
+from tests.diagnostics.threads import diagnose
+
+WATCHDOG = (
+    "[rank{0}]:[E] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType=ALLREDUCE, "
+    "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.\n"
+)
+TRANSFER = "n1:4:5 [0] ofi_process_cq:1033 NCCL WARN NET/OFI Request 0x7f0 completed with error. RC: {}. Error: {}.\n"
+SENTENCES = (
+    (WATCHDOG.format(5), "or wrote to another log", "Which rank was late"),
+    ("".join(WATCHDOG.format(rank) for rank in range(1, 8)), "look there", "another log"),
+    (TRANSFER.format(21, "unknown error"), "Mostly the receiver's process", ""),
+    (TRANSFER.format(103, "103 (Unreachable remote)"), "The receiver's process", "Mostly"),
+    ("ssh: Could not resolve hostname w-3.w.svc: Name or service not known\n", "The name cannot be", "Refused means"),
+    (
+        "[E socket.cpp:9] [c10d] The client socket has timed out after 300s while trying to connect to (n1, 29400).\n",
+        "Timed out means",
+        "name",
+    ),
+    ("Out of memory: Killed process 45123 (python) total-vm:5kB\n", "out of memory is the host", "neighbours"),
+    (
+        "[n1:22011] *** Process received signal ***\n[n1:22011] Signal: Segmentation fault (11)\n",
+        "(Segmentation",
+        "(signal",
+    ),
+    (
+        "n1:4:5 [0] misc/socket.cc:5 NCCL WARN socketProgress: Connection closed by remote peer n2<4>\n",
+        "neighbours",
+        "This tells how",
+    ),
+    (
+        "Horovod: tensors were submitted to be reduced, gathered or broadcasted by subset of ranks\n",
+        "Horovod",
+        "PyTorch",
+    ),
+)
+
+
+@pytest.mark.parametrize(("text", "said", "unsaid"), SENTENCES, ids=[said for _, said, _ in SENTENCES])
+def test_a_sentence_claims_no_more_than_the_log_shows(text: str, said: str, unsaid: str) -> None:
+    finding = diagnose(text).findings[0]
+    told = f"{finding.summary} {finding.explanation}"
+    assert said in told
+    assert not unsaid or unsaid not in told

@@ -69,8 +69,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "completion",
     ),
     "Measure": ("cluster", "fabric", "run", "train", "memory", "checkpoint", "study", "launch"),
-    "While it runs": ("top", "agent"),
-    "Find out why": ("diagnose", "collect", "slurm"),
+    "While it runs, and after it failed": ("top", "agent", "diagnose", "collect", "slurm"),
     "Results": ("show", "compare", "baseline", "history", "samples"),
 }
 
@@ -129,11 +128,11 @@ Start here:
   raybench init gpu-01 gpu-02 ...      a cluster; then preflight -i hosts.yml
   raybench diagnose nccl_debug.log     a log that you have
 
-Exit codes: 0 clean, 1 a problem was found, 2 invalid usage or unreadable input, 3 the run is incomplete.""",
+Exit codes: 0 clean, 1 a problem, 2 invalid usage or input, 3 incomplete or unknown.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="raybench")
 def group() -> None:
-    """Is this GPU cluster healthy, does training get the network that was paid for, and if not, what to do?"""
+    """Is this GPU cluster healthy, does training get its network, and what to do?"""
 
 
 def main() -> None:

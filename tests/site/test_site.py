@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from raybench.cli import COMMANDS
-from tests.site.pictures import PICTURES, terminal
+from tests.site.pictures import LINES, PICTURES, PLACES, numbered, numbered_report, terminal
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,4 +39,15 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
 
 def test_the_pictures_are_those_that_the_script_makes() -> None:
     assert (PICTURES / "terminal.svg").read_text(encoding="utf-8") == terminal(), "make pictures"
+    assert (PICTURES / "terminal-numbered.svg").read_text(encoding="utf-8") == numbered(terminal()), "make pictures"
     assert "://" not in terminal().replace("http://www.w3.org/", "").replace("https://www.textualize.io", "")
+
+
+def test_the_guide_explains_each_number_of_its_pictures() -> None:
+    guide = (ROOT / "docs/guide/reading-a-report.md").read_text(encoding="utf-8")
+    screen, page = (re.findall(r"^(\d)\. ", part, re.MULTILINE) for part in guide.split("report.png"))
+    assert screen == [str(number) for number in range(1, len(LINES) + 1)]
+    assert page == [str(number) for number in range(1, len(PLACES) + 1)]
+    assert numbered_report().count("border-radius:50%") == len(PLACES)  # every place is still in the page
+    with pytest.raises(ValueError, match="no line"):
+        numbered(terminal().replace("VERDICT", "ANSWER"))

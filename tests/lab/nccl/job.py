@@ -113,10 +113,11 @@ def _wait(processes: Sequence[subprocess.Popen[str]], scenario: Scenario) -> tup
             end, failed = min(end, time.monotonic() + scenario.grace), True
         time.sleep(_POLL_SECONDS)
     statuses = tuple(process.poll() for process in processes)
-    for process in processes:
-        if process.poll() is None:
-            kill_session(process)
-            process.wait()
+    left = [process for process in processes if process.poll() is None]
+    for process in left:  # all before any is waited for: the last must not see the first go
+        kill_session(process)
+    for process in left:
+        process.wait()
     return statuses
 
 

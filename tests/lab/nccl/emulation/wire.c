@@ -29,6 +29,7 @@ static struct table *table;
 static struct qp *mine[PAIRS];
 static struct link links[PROCESSES];
 static uint32_t self;
+static int port_down;
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER, naming = PTHREAD_MUTEX_INITIALIZER;
 
 double wire_now(void)
@@ -116,6 +117,7 @@ static void start(void)
     table = mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     self = __atomic_add_fetch(&table->processes, 1, __ATOMIC_SEQ_CST) % PROCESSES;
+    table->down[self] = port_down;
     for (int i = 0; i < PROCESSES; i++) { links[i].fd = -1; pthread_mutex_init(&links[i].lock, NULL); }
     fd = unix_socket(self, &here);
     if (bind(fd, (struct sockaddr *)&here, sizeof here) || listen(fd, 128)) { perror(here.sun_path); abort(); }
@@ -142,7 +144,13 @@ void wire_forget(struct qp *q)
     mine[q->qp.qp_num % PAIRS] = NULL;
     pthread_mutex_unlock(&naming);
 }
-void wire_port(int down) { if (table) table->down[self] = down; }
+void wire_port(int down)
+{
+    pthread_mutex_lock(&starting);
+    port_down = down;
+    if (table) table->down[self] = down;
+    pthread_mutex_unlock(&starting);
+}
 
 static int give(struct link *l, struct iovec *parts, int n)
 {

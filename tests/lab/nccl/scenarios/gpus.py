@@ -33,6 +33,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         hardware=_TWO,
         prepare=_shm("1g"),
         environment=_SHARED_MEMORY,
+        daily=False,
     ),
     Scenario(
         name="p2p-not-possible",
@@ -59,6 +60,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         verdict=Verdict(network="ib", never=("duplicate-gpu",)),
         hardware=IB,
         environment={**GPUDIRECT, "RANK_DEVICE": "0"},
+        daily=False,
     ),
     Scenario(
         name="oom",
@@ -96,6 +98,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         verdict=Verdict(top="cuda-error"),
         environment_of={1: {"FAKEGPU_FAULT": "cuMemHostRegister:1=1,cuMemHostAlloc:1=1"}},
         proof="invalid argument",
+        daily=False,
     ),
     Scenario(
         name="ecc-error",
@@ -104,6 +107,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         environment_of={1: {"FAKEGPU_FAULT": "cuMemAlloc:2=214,cuMemCreate:2=214"}},
         steps=INIT,
         proof="ECC",
+        daily=False,
     ),
     Scenario(
         name="topology-file-missing",
@@ -130,5 +134,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         ranks_per_node=2,
         hardware=_TWO,
         environment={"NCCL_HOSTID": "pod-a"},
+        daily=False,
     ),
 )

@@ -47,6 +47,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         environment=_TOLD,
         since=(2, 24, 0),
         until=(2, 29, 99),  # later ones also take the NIC behind the other switch, without GPUDirect RDMA
+        daily=False,
     ),
     Scenario(
         name="slow-adapter-left-out",
@@ -107,6 +108,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         hardware=IB,
         environment=GPUDIRECT,
         steps=("say=trainer: torch 2.5.1+cu124, built with NCCL 2.21.5", *RUN),
+        daily=False,
     ),
     Scenario(
         name="roce-gid-index-right",

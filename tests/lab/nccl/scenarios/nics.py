@@ -25,6 +25,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         verdict=Verdict(network="ib", gdr=True, never=("hca-filter-excludes-all",)),
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_IB_HCA": "=mlx5_0"},
+        daily=False,
     ),
     Scenario(
         name="net-ib-forced-without-adapter",
@@ -76,6 +77,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         hardware=machine("mlx5_0:ib:400,mlx5_1:ib:400", gpus=2),
         until=(2, 29, 99),  # later ones also take the NIC behind the other switch, without GPUDirect RDMA
         environment=GPUDIRECT,
+        daily=False,
     ),
     Scenario(
         name="one-of-two-ports-down",
@@ -85,6 +87,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         hardware=machine("mlx5_0:ib:400,mlx5_1:ib:400", gpus=2),
         hardware_of={2: machine("mlx5_0:ib:400,mlx5_1:ib:400:down", gpus=2)},
         environment=GPUDIRECT,
+        daily=False,
     ),
     Scenario(
         name="ib-and-roce-in-a-node",
@@ -94,6 +97,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         hardware=machine("mlx5_0:ib:400,mlx5_1:roce:400", gpus=2),
         until=(2, 29, 99),  # later ones also take the NIC behind the other switch, without GPUDirect RDMA
         environment=GPUDIRECT,
+        daily=False,
     ),
     Scenario(
         name="ib-here-roce-there",
@@ -121,6 +125,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         broken="nvidia-peermem is not loaded, and there is no DMA-BUF",
         verdict=Verdict(top="gdr-missing", network="roce", gdr=False),
         hardware=machine("mlx5_0:roce:200", peermem=False),
+        daily=False,
     ),
     Scenario(
         name="ib-gdr-level",
@@ -143,6 +148,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         verdict=Verdict(network="ib", gdr=True, never=("gdr-level-lowered",)),
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_NET_GDR_LEVEL": "SYS"},
+        daily=False,
     ),
     Scenario(
         name="gdr-on-one-node",
@@ -204,6 +210,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         hardware=IB,
         environment=_fault("create_cq:1=12"),
         proof="annot allocate memory|ibv_create_cq failed",
+        daily=False,
     ),
     Scenario(
         name="ib-memlock-qp",
@@ -212,6 +219,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         hardware=IB,
         environment=_fault("create_qp:1=12"),
         proof="annot allocate memory|ibv_create_qp failed",
+        daily=False,
     ),
     Scenario(
         name="ib-reg-efault",
@@ -241,6 +249,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         since=(2, 23, 0),
         seconds=10,
         proof="Got completion",
+        daily=False,
     ),
     Scenario(
         name="ib-remote-access",
@@ -261,6 +270,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         since=(2, 23, 0),
         seconds=10,
         proof="Got completion",
+        daily=False,
     ),
     # events
     Scenario(
@@ -289,6 +299,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         environment=_event(9),
         steps=_WATCH,
         proof="event",
+        daily=False,
     ),
     Scenario(
         name="ib-gid-change-event",
@@ -298,6 +309,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         environment=_event(18),
         steps=_WATCH,
         proof="event",
+        daily=False,
     ),
     Scenario(
         name="ib-not-openable",
@@ -340,5 +352,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         since=(2, 22, 0),
         seconds=8,
         environment=_fault("modify_qp.RTR:1=110"),
+        daily=False,
     ),
 )

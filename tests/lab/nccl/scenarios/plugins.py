@@ -18,6 +18,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         verdict=Verdict(network="ib", gdr=True, never=("rdma-disabled-by-env",)),
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_IB_DISABLE": "true"},
+        daily=False,
     ),
     Scenario(
         name="buffsize-with-unit",
@@ -42,6 +43,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_IB_TIMEOUT": "22"},
         proof="NCCL_IB_TIMEOUT",
+        daily=False,
     ),
     Scenario(
         name="plugin-named-and-absent",
@@ -68,6 +70,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         prepare={0: "printf 'version https://git-lfs' >/tmp/libnccl-net-junk.so"},
         environment={"NCCL_NET_PLUGIN": "junk", "RANK_LIBRARIES": "/tmp"},
         since=(2, 12, 0),
+        daily=False,
     ),
     Scenario(
         name="plugin-named-and-absent-over-tcp",
@@ -76,5 +79,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         hardware=NO_ADAPTER,
         environment={"NCCL_NET_PLUGIN": "aws-ofi"},
         since=(2, 12, 0),
+        daily=False,
     ),
 )

@@ -59,6 +59,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         environment_of={1: {"FAKEGPU_FAULT": "cuMemAlloc:2=stop,cuMemCreate:2=stop"}},
         steps=INIT,
         seconds=12,
+        daily=False,
     ),
     Scenario(
         name="peer-gone-after-init",
@@ -116,6 +117,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         hardware=machine(gpus=2),
         environment={"RANK_DEVICE": "0"},
         steps=INIT,
+        daily=False,
     ),
     Scenario(
         name="not-openable-and-forced",
@@ -125,5 +127,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         environment={**GPUDIRECT, "FAKEIB_FAULT": "open_device:1=13", "NCCL_NET": "IB"},
         since=(2, 12, 0),
         steps=INIT,
+        daily=False,
     ),
 )

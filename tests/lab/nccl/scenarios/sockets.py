@@ -25,6 +25,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         verdict=Verdict(never=("tcp-fallback",), tcp_fallback=False),
         nodes=1,
         ranks_per_node=2,
+        daily=False,
     ),
     Scenario(
         name="no-adapter",
@@ -46,6 +47,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         environment=PLAY,
         since=(2, 23, 0),
         proof=r"gave \[10\.0",
+        daily=False,
     ),
     Scenario(
         name="ib-there-but-disabled",
@@ -60,6 +62,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         verdict=Verdict(network="ib", gdr=True, never=("rdma-disabled-by-env",)),
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_IB_DISABLE": "0"},
+        daily=False,
     ),
     Scenario(
         name="ib-ports-down",
@@ -89,6 +92,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         verdict=Verdict(top="no-socket-interface"),
         environment_of={1: {"NCCL_SOCKET_IFNAME": "ens3"}},
         steps=INIT,
+        daily=False,
     ),
     Scenario(
         name="ifname-right",
@@ -96,6 +100,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         verdict=Verdict(network="ib", never=("no-socket-interface", "wrong-interface")),
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_SOCKET_IFNAME": "eth0"},
+        daily=False,
     ),
     Scenario(
         name="ifname-lo",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE_VARIABLE = "RAYBENCH_NCCL_SOURCE"
-_FIRST_WITH_PLAYER = (2, 22)
+_FIRST_WITH_PLAYER = (2, 21)
 _FIRST_FOR_CUDA_12 = (2, 16)
 _NUMBER = re.compile(r"^NCCL_(MAJOR|MINOR|PATCH) *:= *(\d+)", re.MULTILINE)
 _IN_NAME = re.compile(r"(\d+)\.(\d+)\.(\d+)")

@@ -95,7 +95,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         verdict=Verdict(top="ib-retry-exceeded", network="ib", gdr=False),
         hardware=machine("mlx5_0:ib:400", peermem=False),
         environment={**PLAY, "FAKEIB_FAULT": "completion:1=12"},
-        since=(2, 23, 0),
+        since=(2, 21, 0),
         seconds=10,
         proof="Got completion",
     ),

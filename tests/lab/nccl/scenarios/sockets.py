@@ -45,7 +45,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         nodes=4,
         hardware=NO_ADAPTER,
         environment=PLAY,
-        since=(2, 23, 0),
+        since=(2, 21, 0),
         proof=r"gave \[10\.0",
         daily=False,
     ),

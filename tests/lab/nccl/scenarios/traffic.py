@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tests.lab.nccl.scenario import GPUDIRECT, IB, PLAY, ROCE, Scenario, Steps, Verdict, machine
 
-_SINCE = (2, 23, 0)
+_SINCE = (2, 21, 0)
 _WORK: Mapping[str, str] = {**PLAY, **GPUDIRECT}
 _SUM_OF_TWO = r"gave \[3\.0, 3\.0"
 _SUM_OF_FOUR = r"gave \[10\.0, 10\.0"

@@ -25,7 +25,7 @@ from raybench.performance_model.cost import Cost, Price
 from raybench.performance_model.efficiency import Efficiency, expected_efficiency
 from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.measured_way import Measured
-from raybench.performance_model.memory import NF4_BYTES, MemoryEstimate, estimate_memory, largest_batch
+from raybench.performance_model.memory import NF4_BYTES, UNSURE_SHARE, MemoryEstimate, estimate_memory, largest_batch
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
 from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of, stage_imbalance
 from raybench.performance_model.parallel.traffic import cut_traffic
@@ -79,6 +79,16 @@ class EstimateRequest:
         if self.accumulation < 1:
             raise UsageError(f"{self.accumulation} micro-batches a step: there must be at least 1")
 
+    @property
+    def sure_bytes(self) -> float:
+        """The largest peak that is sure to fit: less than the memory where what runs is known, and not the most of it.
+
+        Infinite where the memory is not known.
+        """
+        if self.memory_bytes is None:
+            return float("inf")
+        return self.memory_bytes / (1 + UNSURE_SHARE * (self.kernels_known and self.loss_known))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
@@ -107,13 +117,18 @@ class Estimate:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the peak is within the device's memory; None where its size, or what decides, is not known."""
+        """Whether the peak is within the device's memory; None where its size, or what decides, is not known.
+
+        None as well where they are nearer than an estimate of memory is exact.
+        """
         if self.measured is not None and self.measured.fits is not None:
             return self.measured.fits
         limit = self.request.memory_bytes
-        if limit is None or self.least_memory.peak <= limit < self.memory.peak:
+        if limit is None:
             return None
-        return self.memory.peak <= limit
+        if self.memory.peak <= self.request.sure_bytes:
+            return True
+        return None if self.least_memory.peak <= limit * limit / self.request.sure_bytes else False
 
     @property
     def peak(self) -> int:
@@ -201,11 +216,11 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
         memory=memory,
         least_memory=estimate_memory(request.model, least_setup(request), request.layout, accumulation=times),
         largest_batch=(
-            largest_batch(request.model, request.setup, request.layout, limit, accumulation=times)
+            largest_batch(request.model, request.setup, request.layout, request.sure_bytes, accumulation=times)
             if limit and alone
             else None
         ),
-        nearest=_nearest(request) if alone and limit is not None and memory.peak > limit else None,
+        nearest=_nearest(request) if alone and limit is not None and memory.peak > request.sure_bytes else None,
         fastest=fastest,
         slowest=slowest,
         optimizer_seconds=update_seconds(request.model, request.setup, request.layout, request.gpu),
@@ -232,7 +247,7 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
 
 def _nearest(request: EstimateRequest) -> NearestFit | None:
     ask = Fitting(model=request.model, setup=request.setup, layout=request.layout, accumulation=request.accumulation)
-    return nearest_fit(ask, float(request.memory_bytes or 0))
+    return nearest_fit(ask, request.sure_bytes)
 
 
 def training_traffic(

@@ -21,11 +21,14 @@ _LOSS_BYTES_16, _LOSS_BYTES_32 = 10, 12
 _LOSS_BACKWARD_BYTES = 12
 # transformers: logits in fp32, the shifted copy, the log-softmax and its gradient (ForCausalLMLoss; a model's outputs
 # are alive until the backward pass is over). Published longest contexts of such runs have 15 to 17.
-_COPIED_LOSS_BYTES = 16
+_COPIED_LOSS_BYTES = 14
+_KEPT_LOGIT_BYTES = 2
 _NARROW_LOSS_COPIES = 4  # the same where nothing is cast up
 # A fused loss has the logits and, of what goes to the output layer, their gradient in the same place; one copy of them
 # is counted for kernels that keep both. In chunks there is next to nothing of either.
 _FUSED_LOSS_COPIES = 2
+# The same over logits that transformers has cast to fp32: those and the shifted copy, which becomes their gradient.
+_FUSED_FP32_BYTES = 8
 _CHUNKS = 8  # as torchtune's CEWithChunkedOutputLoss; Liger has more
 # Of a 4-bit weight while its layer computes: as an index and in fp32 (adapters.QuantisedWeight.dense).
 _UNPACKED_BYTES = 6
@@ -134,6 +137,10 @@ class Step:
             return float(_FUSED_LOSS_COPIES * self.setup.compute_bytes)
         if self.setup.loss == "transformers":
             return float(_COPIED_LOSS_BYTES)
+        if self.setup.loss == "transformers-kept":
+            return float(_COPIED_LOSS_BYTES + _KEPT_LOGIT_BYTES)
+        if self.setup.loss == "fused-fp32":
+            return float(_FUSED_FP32_BYTES)
         if self.setup.loss == "narrow":
             return float(_NARROW_LOSS_COPIES * self.setup.compute_bytes)
         return plain / _CHUNKS if self.setup.loss == "chunked" else float(plain)

@@ -162,7 +162,7 @@ def _way(request: EstimateRequest, samples_per_rank: int) -> Way:
     """
     setup = replace(request.setup, gradients_kept=True)
     asked = replace(request, setup=setup)
-    most = float("inf") if request.memory_bytes is None else float(request.memory_bytes)
+    most = request.sure_bytes
     for fits, fitting in ((True, setup), (None, least_setup(asked))):
         times = max(1, samples_per_rank)
         alone = replace(fitting, batch_size=1)

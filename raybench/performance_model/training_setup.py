@@ -11,7 +11,7 @@ Strategy = Literal["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2
 Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit", "paged-adamw", "paged-adamw-8bit"]
 Offload = Literal["none", "optimizer", "all"]
 Kernels = Literal["plain", "fused"]
-Loss = Literal["plain", "fused", "chunked", "transformers", "narrow"]
+Loss = Literal["plain", "fused", "fused-fp32", "chunked", "transformers", "transformers-kept", "narrow"]
 Packing = Literal["nf4", "nf4-single", "gptq"]
 STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2", "zero3")
 OPTIMIZERS: tuple[Optimizer, ...] = (
@@ -63,6 +63,8 @@ class TrainingSetup:
     then share one tensor (LitGPT, GPT-NeoX). ``keeps_least``: the leanest of fused kernels: attention over keys and
     values that groups of heads share without copies of them (FlashAttention-2), SwiGLU whose SiLU is computed again
     (Liger, Megatron-LM). ``has_8bit_inputs``: with fp8, linear layers keep their inputs in it (Transformer Engine).
+    ``native_attention``: by instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN), not Ampere's as
+    FlashAttention-2; None: unknown.
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
     well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
@@ -106,6 +108,7 @@ class TrainingSetup:
     joined_projections: bool = False
     keeps_least: bool = False
     has_8bit_inputs: bool = False
+    native_attention: bool | None = None
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -241,7 +244,8 @@ def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> 
     """
     if not loss_known and setup.lora_rank:
         setup = replace(setup, loss="transformers")
-    casts_up = setup.quantized and setup.packing != "gptq"  # peft leaves what GPTQ has not packed in 16 bits
+    # peft leaves what GPTQ has not packed in 16 bits; FSDP lays a block's weights side by side, in one type only
+    casts_up = setup.quantized and setup.packing != "gptq" and not setup.strategy.startswith("fsdp")
     return replace(setup, upcast=True) if casts_up and not kernels_known else setup
 
 

@@ -10,6 +10,8 @@ from raybench.performance_model.transformer import Transformer
 # Of a node's CPUs for a billion parameters, DeepSpeed's Adam and a plain one (ZeRO-Offload, Ren et al. 2021, table 4).
 # Weak: from memory; that they are 5 to 7 times apart is in DeepSpeed's tutorial (docs/_tutorials/zero-offload.md).
 CPU_SECONDS_PER_BILLION = (0.22, 1.4)
+# Of DeepSpeed's, which ZeRO has; the longest with half as many cores a parameter.
+_ZERO_SECONDS_PER_BILLION = (0.22, 0.44)
 # How often PyTorch's Adam over lists of tensors reads or writes an element, one operation after another, against a
 # fused one: decay 2, first moment 3, second 2 and 4, root 2, division 2, epsilon 2, step 3; or each of four read, three
 # written.
@@ -32,7 +34,8 @@ def update_seconds(model: Transformer, setup: TrainingSetup, layout: Layout, gpu
     if setup.offload != "none":
         moved = 2 * held.trained * setup.compute_bytes / bus
         billions = held.trained * layout.node.ranks / 1e9
-        return moved + billions * CPU_SECONDS_PER_BILLION[0], moved + billions * CPU_SECONDS_PER_BILLION[1]
+        least, most = _ZERO_SECONDS_PER_BILLION if setup.strategy.startswith("zero") else CPU_SECONDS_PER_BILLION
+        return moved + billions * least, moved + billions * most
     moved = held.trained * (3 * setup.parameter_bytes + 2 * state_bytes(setup)) / (gpu.memory_gb_per_s * 1e9)
     several = 1.0 if setup.fused_optimizer or setup.optimizer not in ("adam", "adamw") else _FOREACH_PASSES
     return moved, several * moved + 2 * held.offloaded / bus

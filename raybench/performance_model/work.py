@@ -13,11 +13,20 @@ from raybench.performance_model.transformer import Transformer
 TYPES = ("bf16", "fp16")  # of which the first that a GPU has units for counts
 # FlashAttention-2 has 70 % of an A100's peak and 35 % of an H100's (Shah et al. 2024, FlashAttention-3, section 1): its
 # instructions are Ampere's. A GPU whose peak is beyond the first Hoppers' has the same gap.
+# Where nobody says whose instructions a kernel uses (FlashAttention-3's, cuDNN's and Transformer Engine's are the GPU's
+# own), its time is between the two.
 _AMPERE_INSTRUCTIONS_SHARE = 0.5
 _FASTEST_WITHOUT_GAP_TFLOPS = 400.0
 # Of those whose power holds their clock down; what of it goes to memory and leakage whatever the clock.
 FULL_WATTS = {"H100 SXM": 700.0, "H200 SXM": 700.0, "H800 SXM": 700.0}
 _IDLE_WATTS = 150.0
+# Of the peak, what the best matrix product of a GPU reaches, by power and software (github.com/stas00/ml-engineering,
+# compute/accelerator/README.md, "Maximum Achievable Matmul FLOPS", November 2026). One that is not named: as an H100.
+_H100_REACHES = 0.803
+_REACHES = {
+    "GH200 96GB": 0.838, "GH200 144GB": 0.838, "B200": 0.776, "GB200": 0.729, "B300": 0.786, "GB300": 0.786,
+    "MI300X": 0.514, "MI300A": 0.514, "MI325X": 0.604, "MI350X": 0.680, "MI355X": 0.680,
+}  # fmt: skip
 _CAUSAL_SHARE = 0.5  # of the scores, where blocks that the mask drops are skipped
 # Elements of the residual stream and of the MLP's inner width that element-wise kernels read and write for a token and
 # block, forward and backward: norms, residual sums, rotation; SiLU or GELU and its product.
@@ -38,9 +47,10 @@ class Work:
     ``at_peak``: all operations, as if every one ran at it. ``adapters``: inputs and outputs of every layer with one, in
     each pass. ``packed``: one byte for each 4-bit weight that is unpacked; ``is_gptq``: by GPTQ's kernels.
     ``separate``: what more moves where a norm and a rotation are many kernels each; where nobody says whether they are,
-    half of it, and ``unsure`` is the other half. ``blocks``: whose kernels have to be started; ``hidden``: their width.
-    ``is_held``: at its full power the GPU cannot keep its clock. ``is_halved``: it sums in fp32 at half the rate of its
-    units (GeForce), which neither power nor memory then holds back.
+    half of it, and ``unsure`` is the other half; so is ``unsure_attention`` of attention. ``blocks``: whose kernels
+    have to be started; ``hidden``: their width. ``is_held``: at its full power the GPU cannot keep its clock.
+    ``is_halved``: it sums in fp32 at half the rate of its units (GeForce), which neither power nor memory then
+    holds back.
     """
 
     at_peak: float
@@ -55,6 +65,7 @@ class Work:
     adapted: float
     hidden: int
     unsure: float = 0.0
+    unsure_attention: float = 0.0
     is_held: bool = False
     is_halved: bool = False
     is_gptq: bool = False
@@ -71,23 +82,25 @@ def work_of(gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: flo
     ``power_watts``: what it is limited to; None: what it was made for.
     """
     peak = next(rate for rate in map(gpu.peak_tflops, TYPES) if rate)
-    clock = clock_share(gpu, power_watts)
+    clock = clock_share(gpu, power_watts) * _REACHES.get(gpu.name, _H100_REACHES) / _H100_REACHES
     bandwidth, again, tokens = gpu.memory_gb_per_s * 1e9, setup.recomputed, setup.tokens
     attended = again if setup.checkpointing else 0.0  # selective checkpointing keeps what attention gives
     attention = model.attention_flops_per_token(setup.sequence_length) * (1 + attended / 3)
     computed = 1.0 if setup.whole_attention or not setup.flash_attention else _CAUSAL_SHARE
     is_held = peak > _FASTEST_WITHOUT_GAP_TFLOPS
-    gap = _AMPERE_INSTRUCTIONS_SHARE if is_held else 1.0
+    slow, unsure = _attention_times(setup, is_held)
     stream = _STREAM_PASSES * model.hidden / setup.sequence_shards
     width = setup.compute_bytes * (stream + _INNER_PASSES * model.feedforward)
     products = _product_flops(model, setup)
     separate = tokens * model.layers * _separate_bytes(model, setup) * (1 + again / 3) / bandwidth
     targets = len(setup.lora_targets or model.linears()) if setup.lora_rank else 0
     has_separate = setup.has_separate_kernels
+    attended_seconds = tokens * computed * attention / (clock * peak * 1e12)
     return Work(
         at_peak=tokens * (products + attention) / (peak * 1e12),
         products=tokens * products / (clock * peak * 1e12),
-        attention=tokens * computed * attention / (gap * clock * peak * 1e12),
+        attention=slow * attended_seconds,
+        unsure_attention=unsure * attended_seconds,
         elements=tokens * model.layers * (width * (1 + again / 3) + _score_bytes(model, setup)) / bandwidth,
         separate=separate * (0.5 if has_separate is None else float(has_separate)),
         logits=tokens * model.vocabulary * _BYTES_PER_LOGIT / bandwidth,
@@ -101,6 +114,18 @@ def work_of(gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: flo
         is_halved=any(name.startswith("GeForce") for name in gpu.devices),
         is_gptq=setup.packing == "gptq",
     )
+
+
+def _attention_times(setup: TrainingSetup, is_held: bool) -> tuple[float, float]:
+    """How often the time of attention by a GPU's own instructions it takes, and how much of that is not known."""
+    if not is_held:
+        return 1.0, 0.0
+    slowest = 1 / _AMPERE_INSTRUCTIONS_SHARE
+    if setup.whole_attention or not setup.flash_attention:
+        return slowest, 0.0
+    if setup.native_attention is None:
+        return (1 + slowest) / 2, (slowest - 1) / 2
+    return (1.0 if setup.native_attention else slowest), 0.0
 
 
 def clock_share(gpu: Gpu, power_watts: float | None) -> float:

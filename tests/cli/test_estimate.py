@@ -144,7 +144,7 @@ def test_what_fused_kernels_keep_is_between_two_figures() -> None:
     asked = ("--model", "llama-70b", *machine, *f"{cut} --dtype fp8 --kernels fused --loss fused".split())
     memory = answer(*asked, code=3)["memory"]
     assert (memory["fits"], memory["least_peak"] < memory["device_bytes"] < memory["peak"]) == (None, True)
-    sixteen = answer(*asked[:-5], "bf16", *asked[-4:], code=1)["memory"]  # no linear layer keeps 8 bits of its input
+    sixteen = answer(*asked[:-5], "bf16", *asked[-4:], code=3)["memory"]  # no 8-bit inputs: too near to tell
     assert sixteen["least_peak"] > memory["least_peak"]
     narrow = answer(*asked, "--reduce-dtype", "bf16", code=3)["memory"]
     assert narrow["gradients"] * 2 == pytest.approx(memory["gradients"], abs=8)

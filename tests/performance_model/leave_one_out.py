@@ -70,9 +70,11 @@ def outcome(run: PublishedRun, calibration: Calibration) -> Outcome:
 
 
 def _memory(memory: MemoryEstimate, kind: str, limit: float) -> float:
-    """What was measured: by PyTorch's allocator, or by the driver."""
+    """What was measured: by PyTorch's allocator, or by the driver; with FSDP's first form on streams."""
     if kind == "reserved-varying":
         return memory.reserved_varying(limit)
+    if kind.endswith("-streams"):
+        return memory.reserved_on_streams(limit) + (memory.context if kind.startswith("device") else 0)
     if kind == "allocated":
         return memory.allocated
     return memory.allocated + memory.fragmentation if kind == "reserved" else memory.peak

@@ -8,14 +8,16 @@ from typing import Any
 from raybench.hardware.gpus import Gpu, gpu_for
 from raybench.performance_model.estimate import EstimateRequest
 from raybench.performance_model.layout import Layout, Network
-from raybench.performance_model.training_setup import TrainingSetup, heaviest
+from raybench.performance_model.training_setup import Packing, TrainingSetup, heaviest
 from raybench.performance_model.transformer import Transformer
 from tests.performance_model.published_run import FOLDER, PublishedRun
 
 _NVLINK_SHARE, _NIC_SHARE, _PCIE_GB_PER_S = 0.80, 0.92, 25.0
 # Share of the blocks whose forward pass is done twice.
 _RECOMPUTED = {"none": 0.0, "full": 1.0, "every-second": 0.5, "every-third": 1 / 3, "selective": 0.0}
-_WITH_DROPOUT = ("LitGPT", "fsdp_qlora")  # of the adapters, as their scripts have it by default
+# Of the adapters, as their scripts have it by default.
+_WITH_DROPOUT = ("LitGPT", "ROCm-blogs", "fms-acceleration", "fsdp_qlora")
+_PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq"}
 _FORMS: dict[str, dict[str, Any]] = {
     "llama": {},
     "llama-tied": {"tied": True},
@@ -23,6 +25,13 @@ _FORMS: dict[str, dict[str, Any]] = {
     "gelu": {"gated": False, "norm": "layer", "biases": True},
     "gelu-parallel": {"gated": False, "norm": "layer", "biases": True, "norms_per_layer": 1},
     "gelu-parallel-bare": {"gated": False, "norm": "layer"},
+    "gpt": {"gated": False, "norm": "layer", "biases": True, "tied": True, "positions": 2048},
+    "ungated": {"gated": False},
+    "ungated-norms": {"gated": False, "head_norms": True},
+    "norms": {"head_norms": True},
+    "norms-tied": {"head_norms": True, "tied": True},
+    "norms-projection": {"head_norms": True, "head_norm_weights": "projection"},
+    "gemma-2": {"norms_per_layer": 4},
 }
 
 
@@ -40,7 +49,7 @@ def _models() -> dict[str, Transformer]:
 
 
 def _model(row: dict[str, str]) -> Transformer:
-    sizes = {name: int(row[name]) for name in ("layers", "hidden", "heads", "kv_heads", "feedforward", "vocabulary")}
+    sizes = {name: int(row[name]) for name in row if name not in ("name", "form") and row[name]}
     return Transformer(name=row["name"], **sizes, **_FORMS[row["form"]])
 
 
@@ -60,6 +69,7 @@ def _run(row: dict[str, str], model: Transformer) -> PublishedRun:
                 tensor=int(row["tensor"] or 1),
             ),
             network=_network(gpu, row["fabric_gbit"]),
+            dtype=row["dtype"] or "bf16",
             accumulation=int(row["accumulation"]),
             reduce_bytes=int(row["reduce_bytes"]),
             gpu=gpu,
@@ -106,11 +116,15 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         lora_rank=int(row["lora_rank"] or 0),
         lora_targets=tuple(row["lora_targets"].split()),
         quantized=row["method"].startswith("qlora"),
-        packing="nf4-single" if row["method"] == "qlora-single" else "nf4",
+        packing=_PACKINGS.get(row["method"], "nf4"),
+        compute_bytes=int(row["compute_bytes"] or 2),
+        native_attention=True if row["native_attention"] else None,
         compiled=row["compiled"] == "yes" if row["compiled"] else None,
     )
     if row["kernels"] in ("plain", "fused"):
         setup = replace(setup, kernels=row["kernels"])  # type: ignore[arg-type]
+    if row["kernels"] == "lean":
+        setup = replace(setup, kernels="fused", keeps_least=True)
     if row["loss"]:
         setup = replace(setup, loss=row["loss"])  # type: ignore[arg-type]
     return heaviest(setup, kernels_known=bool(row["kernels"]), loss_known=bool(row["loss"]))

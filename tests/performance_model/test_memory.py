@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from raybench.errors import UsageError
+from raybench.performance_model.estimate import EstimateRequest, estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory, largest_batch
 from raybench.performance_model.presets import preset_named
@@ -92,3 +93,22 @@ def test_no_batch_fits_where_not_even_the_parameters_do() -> None:
 def test_nonsense_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         replace(SETUP, **wrong)
+
+
+def test_what_is_gathered_on_other_streams_is_held_and_not_needed() -> None:
+    """FSDP's first form and ZeRO-3: nvidia-smi shows more than is needed, up to what the device has."""
+    sharded = estimate_memory(MODEL, replace(SETUP, strategy="fsdp"), EIGHT)
+    limit = 10.0 * sharded.peak
+    assert sharded.allocated < sharded.reserved_on_streams(limit) <= limit
+    assert sharded.reserved_on_streams(sharded.peak) <= sharded.peak - sharded.context + sharded.allocated
+    assert sharded.reserved_on_streams(0.0) == sharded.allocated
+    alone = estimate_memory(MODEL, SETUP, ALONE)
+    assert alone.reserved_on_streams(limit) == alone.allocated
+    assert estimate_memory(MODEL, replace(SETUP, strategy="zero3"), EIGHT).waiting > 0
+
+
+def test_a_peak_near_the_memory_is_neither_fit_nor_unfit_where_all_is_known() -> None:
+    peak = estimate_memory(MODEL, SETUP, ALONE).peak
+    asked = EstimateRequest(model=MODEL, setup=SETUP, layout=ALONE, network=None)
+    told = [estimate(replace(asked, memory_bytes=int(share * peak))).fits for share in (0.96, 0.99, 1.01, 1.04)]
+    assert told == [False, None, None, True]

@@ -110,6 +110,11 @@ def _fit(estimate: EstimateReport) -> str:
     if memory.fits:
         largest = "" if memory.largest_batch_size is None else f"; largest batch size {memory.largest_batch_size}"
         return f"it fits: {between}{has}{largest}"
+    if memory.fits is None and least == memory.peak:
+        return (
+            f"it may fit: {between}{has}, too near to tell; measure it (raybench memory)"
+            f"{_nearest(memory, '; fits in any case')}"
+        )
     if memory.fits is None:
         return (
             f"it may fit: {_gib(least)} with the leanest kernels and loss, {_gib(memory.peak)} with the heaviest that "

@@ -42,6 +42,12 @@ PATTERNS = (
         expression=r"Loaded net plugin (?P<name>.+?)(?: \((?P<interface>v\d+)\))?$",
         samples=("NET/Plugin: Loaded net plugin NCCL RDMA Plugin v9 (v9)",),
     ),
+    Pattern(  # of NVIDIA's plugin for verbs, which is of several networks in one, once it starts
+        kind="plugin-named",
+        literal="P2P plugin ",
+        expression=r"^P2P plugin (?:v\d+ )?(?P<name>IBext\w*|UCX\S*)\s*$",
+        samples=("P2P plugin IBext", "P2P plugin v8 IBext_v8", "P2P plugin UCX"),
+    ),
     Pattern(
         kind="plugin-unusable",
         literal=" plugin ",

@@ -442,7 +442,6 @@ NOISE = frozenset(
         "NVLS c",
         "New pr",
         "Settin",
-        "P2P pl",
         "AllRed",
     )
 )

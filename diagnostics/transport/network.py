@@ -77,7 +77,14 @@ def _hinted_names(facts: JobFacts) -> set[str]:
         return networks_after_plugins(facts) or ({"aws-ofi-nccl"} if _may_be_ofi(facts) else _socket_or_verbs(facts))
     if devices := facts.of("gdr-nic"):  # printed for the devices of the network in use, under its name
         return {event.fields["network"].strip() for event in devices}
-    return _socket_or_verbs(facts)
+    return _socket_or_verbs(facts) or _started_plugins(facts)
+
+
+def _started_plugins(facts: JobFacts) -> set[str]:
+    """NVIDIA's plugin for verbs where it started, and nothing says that it found no device or another network came."""
+    if facts.of("ib-no-device", "libibverbs-missing", "ib-open-failed", "plugin-unusable", "socket-devices"):
+        return set()
+    return {event.fields["name"] for event in facts.of("plugin-named")}
 
 
 def _may_be_ofi(facts: JobFacts) -> bool:

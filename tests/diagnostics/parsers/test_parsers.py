@@ -122,6 +122,7 @@ NOT_LATE = {
         "hint",
         "host-setting",
         "nic-distance",
+        "plugin-named",
         "rank-named",
     ),
     *("notice", "p2p-support", "pci-link", "proxy-victim", "sharp-unavailable", "socket-connection"),

@@ -134,6 +134,7 @@ class Records(Generic[RecordType]):
       tracker, ``before``: the part before, of the same launch. What that has told may be among them.
     - ``live(spec, world_size, emulated)``: what is made of the parts of a launch while it goes on; None for nothing.
     - ``findings(benchmark, node_of, emulated)``: what it found out about the cluster, as findings.
+    - ``together(benchmarks)``: what all benchmarks of the workload's kind in a run say beside each other.
     """
 
     record: type[RecordType]
@@ -149,3 +150,4 @@ class Records(Generic[RecordType]):
     step_figures: Callable[[RecordType, RecordType | None, BenchmarkSpec, int], Iterable[StepFigures]] = lambda *_: ()
     live: Callable[[BenchmarkSpec, int, bool], Live] | None = None
     findings: Callable[[BenchmarkResult, NodeOf, bool], Iterable[Finding]] = lambda *_: ()
+    together: Callable[[Sequence[BenchmarkResult]], Iterable[Finding]] = lambda _: ()

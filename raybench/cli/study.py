@@ -55,6 +55,11 @@ Examples:
 The first variant is what the others are compared with, and is what to use unless another is faster for certain. The
 last loss of each is beside it: what sends less is less exact.
 """
+_PRECISION_EXAMPLES = """\b
+Examples:
+  raybench study precision --nodes 4 --model gpt2-xl --data text
+  raybench study precision --dtypes fp32,bf16 --model mlp --data spiral --steps 100
+"""
 _BATCH_EXAMPLES = """\b
 Examples:
   raybench study batch-size --batch-sizes 1,2,4,8,16 --nodes 4 --model gpt2-xl
@@ -117,11 +122,23 @@ def strategy(options: "StudyOptions", shown: PrintOptions) -> None:
     click.option("--comm-hooks", metavar="NAME,...", help="What gradients are sent as: none, fp16, bf16, powersgd.  "
                  "[default: all, where nothing else is compared]"),
     click.option("--bucket-sizes", metavar="MIB,...", help="Gradients that ddp sends together, such as 25,5,100."),
+    click.option("--buffer-sizes", metavar="SIZE,...", help="Of NCCL's buffers (NCCL_BUFFSIZE), such as 4M,8M,16M."),
     click.option("--algorithms", metavar="NAME,...", help="Of NCCL's all_reduce (2.24 or later): ring, tree."),
     epilog=_COMMUNICATION_EXAMPLES,
 )  # fmt: skip
 def communication(options: "StudyOptions", shown: PrintOptions) -> None:
     """How to send gradients? Compression, buckets, ring against tree: speed and loss."""
+    _conduct(options, shown)
+
+
+@study_command(
+    "precision",
+    click.option("--dtypes", metavar="TYPE,...", help="fp32, bf16, fp16, fp8; the first is what the others are "
+                 "compared with.  [default: fp32,bf16,fp16]"),
+    epilog=_PRECISION_EXAMPLES,
+)  # fmt: skip
+def precision(options: "StudyOptions", shown: PrintOptions) -> None:
+    """In which type to compute? Speed, memory, and the loss that each reaches."""
     _conduct(options, shown)
 
 
@@ -164,7 +181,7 @@ def show(folder: str, as_json: bool, full: bool, **given: Any) -> None:
     sys.exit(_show(show_study(Path(folder), Pricing(**given)), as_json=as_json, full=full))
 
 
-for _member in (network, scaling, strategy, communication, batch_size_study, model_size, show):
+for _member in (network, scaling, strategy, communication, precision, batch_size_study, model_size, show):
     command.add_command(_member)
 
 

@@ -144,6 +144,7 @@ class RunRecord:
                 *(cause.to_finding(victims) for cause in blamed),
                 *self.findings,
                 *(found for one in benchmarks for found in self._findings_of(one, emulated=emulated)),
+                *_findings_together(benchmarks),
             ),
             timings={**self.timings, "total": self.elapsed_seconds},
             node_samples=self.samples,
@@ -184,3 +185,10 @@ def _status(*, broken: bool, benchmarks: Sequence[BenchmarkResult]) -> Status:
         return "failed"  # nothing measured is never a clean result, also where everything was skipped
     incomplete = broken or any(benchmark.status == "partial" for benchmark in benchmarks)
     return "partial" if incomplete else "complete"
+
+
+def _findings_together(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Finding]:
+    """What the benchmarks of each kind say beside each other."""
+    for kind in dict.fromkeys(one.kind for one in benchmarks):
+        if workload_of(kind).records is not None:
+            yield from records_of(kind).together([one for one in benchmarks if one.kind == kind])

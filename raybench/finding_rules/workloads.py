@@ -22,6 +22,28 @@ Source: the losses of all timed steps.
         "lower-learning-rate", "Lower --learning-rate; with float16 take bfloat16 where the GPU has it."
     ),
 )
+LOSSES_DIFFER = MeasuredRule(
+    id="losses-differ",
+    title="Strategies that train the same do not reach the same loss",
+    severity="critical",
+    text="""
+Trainings of one model from one seed on the same samples have different losses.
+
+Symptom: in a run of several strategies, or in a study whose variants take the same global batch, the losses of the
+first timed step are further apart than rounding makes (1 % in fp32, 5 % in bf16).
+
+Why: a strategy that averages other gradients (a rank left out, a scale that is wrong) or takes other samples trains
+something else, and its speed is of no use.
+
+Not when: the losses begin alike and end apart, as rounding grows over many steps: that is told, and called unknown.
+Nor with LoRA, with gradients that are sent rounded, or with random samples on another number of ranks.
+
+Source: the losses of all timed steps, and the least validation loss.
+""",
+    recommended=advice(
+        "compare-with-one-process", "Look at the check against a single process of each strategy (leave --verify on)."
+    ),
+)
 DOES_NOT_FIT = MeasuredRule(
     id="does-not-fit",
     title="Not one sample fits into memory",
@@ -61,4 +83,4 @@ Source: the phases of all timed steps, mean over steps and ranks.
     recommended=advice("load-data-ahead", "Raise --data-workers, or put the data on faster storage."),
 )
 
-RULES = (LOSS_NOT_FINITE, DOES_NOT_FIT, DATA_LOADING_SLOW)
+RULES = (LOSS_NOT_FINITE, LOSSES_DIFFER, DOES_NOT_FIT, DATA_LOADING_SLOW)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from raybench.studies.runner import OnTrial
 
 REPEATS = 5
+_SHORT_OPTIONS = {"-m": "--model", "-d": "--dtype"}  # of what studies set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +159,7 @@ def _require_free(kind: Kind, variants: Sequence[Variant], words: Sequence[str])
     }
     for word in words:
         name = word.split("=")[0]
-        name = "--model" if name[:2] == "-m" else name
+        name = name if name.startswith("--") else _SHORT_OPTIONS.get(name[:2], name)
         if name in set_by_study:
             raise UsageError(
                 f"{name} is what this study sets in each of its trials; give it to 'raybench study {kind}' itself, "

@@ -56,18 +56,38 @@ def _models(*, models: str | None = None) -> Sequence[Variant]:
 
 
 def _communication(
-    *, comm_hooks: str | None = None, bucket_sizes: str | None = None, algorithms: str | None = None
+    *,
+    comm_hooks: str | None = None,
+    bucket_sizes: str | None = None,
+    buffer_sizes: str | None = None,
+    algorithms: str | None = None,
 ) -> Sequence[Variant]:
-    from raybench.studies.communication import HOOKS, algorithm_variant, bucket_variant, hook_variant
+    from raybench.studies.communication import (
+        HOOKS,
+        algorithm_variant,
+        bucket_variant,
+        buffer_variant,
+        hook_variant,
+    )
 
-    if (comm_hooks, bucket_sizes, algorithms) == (None, None, None):
+    if (comm_hooks, bucket_sizes, buffer_sizes, algorithms) == (None, None, None, None):
         comm_hooks = ",".join(HOOKS)
     asked = (
         ("--comm-hooks", comm_hooks, hook_variant),
         ("--bucket-sizes", bucket_sizes, bucket_variant),
+        ("--buffer-sizes", buffer_sizes, buffer_variant),
         ("--algorithms", algorithms, algorithm_variant),
     )
     chosen = [make(one) for option, text, make in asked if text is not None for one in _names_of(text, option, "")]
+    if len(chosen) < 2:
+        raise UsageError(f"{chosen[0].name} has nothing to be compared with; name two or more, the first as it is now")
+    return chosen
+
+
+def _precisions(*, dtypes: str | None = None) -> Sequence[Variant]:
+    from raybench.studies.precision import precision_variant
+
+    chosen = [precision_variant(one) for one in _names_of(dtypes, "--dtypes", "fp32,bf16,fp16")]
     if len(chosen) < 2:
         raise UsageError(f"{chosen[0].name} has nothing to be compared with; name two or more, the first as it is now")
     return chosen
@@ -80,6 +100,7 @@ _VARIANTS: Mapping[Kind, Callable[..., Sequence[Variant]]] = {
     "batch-size": _batch_sizes,
     "model-size": _models,
     "communication": _communication,
+    "precision": _precisions,
 }
 
 

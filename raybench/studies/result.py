@@ -1,8 +1,9 @@
 """The result of a study from its plan and its trials: status, problems, remarks, the answer and the verdict. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from raybench.documents.price import Price
+from raybench.documents.run.same_loss import LossAgreement
 from raybench.documents.study.plan import Study
 from raybench.documents.study.result import Environment, Status, StudyResult, broken_trials
 from raybench.documents.study.table import AnyAnswer
@@ -10,6 +11,8 @@ from raybench.documents.study.trial import TrialResult
 from raybench.studies.communication import answer_communication
 from raybench.studies.costs import Costing
 from raybench.studies.network import answer_network
+from raybench.studies.precision import answer_precision
+from raybench.studies.same_losses import loss_agreements
 from raybench.studies.scaling import answer_scaling
 from raybench.studies.strategy import answer_strategy
 from raybench.studies.sweep import answer_sweep
@@ -24,6 +27,7 @@ _ANSWERS: dict[str, Callable[[Study, Sequence[TrialResult], Costing], AnyAnswer]
     "scaling": answer_scaling,
     "strategy": answer_strategy,
     "communication": answer_communication,
+    "precision": answer_precision,
     "batch-size": answer_sweep,
     "model-size": answer_sweep,
 }
@@ -41,7 +45,9 @@ def result_of(
         budget=settings.budget,
     )
     answer = _ANSWERS[study.kind](study, trials, costing)
-    problems = (*_wrong(trials), *answer.problems)
+    losses = loss_agreements(study, trials)
+    apart = [one.text for one in losses if one.verdict == "different"]
+    problems = (*_wrong(trials), *answer.problems, *apart)
     status = _status(trials)
     conclusion = _conclusion(study, trials, answer, problems, stopped=stopped)
     measured = [one for one in trials if one.measured]
@@ -62,10 +68,15 @@ def result_of(
         variants=study.variants,
         environment=Environment(versions=measured[-1].versions if measured else {}),
         problems=problems,
-        remarks=(*_remarks(study, trials, stopped=stopped), *answer.remarks),
+        remarks=(*_remarks(study, trials, stopped=stopped), *answer.remarks, *_drifted(losses)),
+        losses=losses,
         answer=answer,
         trials=tuple(trials),
     )
+
+
+def _drifted(losses: Sequence[LossAgreement]) -> Iterator[str]:
+    return (one.text for one in losses if one.verdict == "unknown")
 
 
 def _wrong(trials: Sequence[TrialResult]) -> tuple[str, ...]:

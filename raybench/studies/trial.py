@@ -97,7 +97,8 @@ def _is_whole(point: TrainingPoint) -> bool:
 
 
 def _training_figure(point: TrainingPoint) -> Measured:
-    exposed, mean, loss = point.communication.best_exposed, point.seconds.mean, point.losses[-1]
+    exposed, mean = point.communication.best_exposed, point.seconds.mean
+    first, loss, facts = point.losses[0], point.losses[-1], typed(TrainingFacts, point.facts)
     best = point.best_validation
     return Measured(
         label=point.label,
@@ -110,9 +111,11 @@ def _training_figure(point: TrainingPoint) -> Measured:
         data_share=point.data_share,
         memory_bytes=point.peak_memory_bytes,
         loss=loss if math.isfinite(loss) else None,
+        first_loss=first if math.isfinite(first) else None,
         validation_loss=best.loss if best else None,
         validation_accuracy=best.accuracy if best else None,
-        data=typed(TrainingFacts, point.facts).data,
+        data=facts.data,
+        dtype=facts.dtype,
         batch_size_per_rank=point.batch_size,
         verified=point.verified,
         steps=len(point.samples_seconds),

@@ -200,7 +200,7 @@ def test_the_workload_is_what_a_study_does_not_know(
 
 
 @pytest.mark.parametrize(
-    "kind", ["network", "scaling", "strategy", "communication", "batch-size", "model-size", "show"]
+    "kind", ["network", "scaling", "strategy", "communication", "precision", "batch-size", "model-size", "show"]
 )
 def test_every_study_explains_itself(kind: str) -> None:
     done = raybench("study", kind, "--help")

@@ -68,6 +68,8 @@ def test_a_study_whose_trials_are_done_is_answered_again_and_none_is_run(done: S
         ("model-size", {"models": "tiny,gpt2"}, ["tiny", "gpt2"]),
         ("communication", {}, ["none", "fp16", "bf16", "powersgd"]),
         ("communication", {"bucket_sizes": "25,5", "algorithms": "tree"}, ["bucket-25", "bucket-5", "tree"]),
+        ("communication", {"buffer_sizes": "4M,8M"}, ["buffer-4M", "buffer-8M"]),
+        ("precision", {}, ["fp32", "bf16", "fp16"]),
     ],
 )
 def test_each_kind_of_study_compares_what_it_is_asked_for(
@@ -87,6 +89,14 @@ def test_each_kind_of_study_compares_what_it_is_asked_for(
             {"kind": "communication", "subject": {"algorithms": "ring,tree"}, "workload": ("train", "--backend=gloo")},
             "which NCCL alone reads",
         ),
+        (
+            {"kind": "communication", "subject": {"buffer_sizes": "4M,8M"}, "workload": ("train", "--backend=gloo")},
+            "sets NCCL_BUFFSIZE, which NCCL alone reads",
+        ),
+        ({"kind": "communication", "subject": {"buffer_sizes": "4,8"}}, "no size of NCCL's buffers"),
+        ({"kind": "precision", "subject": {"dtypes": "fp32,int4"}}, "type to compute in"),
+        ({"kind": "precision", "subject": {"dtypes": "fp32"}}, "nothing to be compared with"),
+        ({"kind": "precision", "workload": ("train", "-d", "bf16")}, "is what this study sets"),
         (
             {"kind": "communication", "subject": {"bucket_sizes": "5,25"}, "workload": ("--strategy", "fsdp")},
             "of ddp's buckets",

@@ -8,6 +8,7 @@ from raybench.benchmarks.training.combine import training_point
 from raybench.benchmarks.training.findings import training_findings
 from raybench.benchmarks.training.live import TrainingLive
 from raybench.benchmarks.training.record import TrainingRecord, first_steps, joined
+from raybench.benchmarks.training.same_losses import loss_findings
 from raybench.benchmarks.training.step_figures import step_figures
 from raybench.benchmarks.workload import Records
 
@@ -50,4 +51,5 @@ RECORDS = Records(
     steps_seconds=_steps_seconds,
     step_figures=step_figures,
     findings=lambda benchmark, node_of, emulated: training_findings(benchmark, node_of, emulated=emulated),
+    together=loss_findings,
 )

@@ -33,7 +33,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     ),
     "Variants": (
         "--networks", "--strategies", "--batch-sizes", "--models", "--mode", "--comm-hooks", "--bucket-sizes",
-        "--algorithms",
+        "--algorithms", "--buffer-sizes", "--dtypes",
     ),
     "Model": (
         "--hidden-dims", "--layers", "--hidden-size", "--heads", "--kv-heads", "--intermediate-size", "--vocabulary",

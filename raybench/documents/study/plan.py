@@ -14,7 +14,7 @@ from raybench.documents.quantity import PositiveSeconds
 from raybench.documents.study.cost import COSTED_SAMPLES
 from raybench.errors import UsageError, unknown_name
 
-Kind = Literal["network", "scaling", "strategy", "batch-size", "model-size", "communication"]
+Kind = Literal["network", "scaling", "strategy", "batch-size", "model-size", "communication", "precision"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NetworkKind = Literal["socket", "rdma"]
 ScalingMode = Literal["strong", "weak"]

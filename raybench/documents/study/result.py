@@ -10,6 +10,7 @@ from msgspec import field
 
 from raybench.documents.part import FieldwiseDocument, FieldwisePart, take
 from raybench.documents.plain import Json
+from raybench.documents.run.same_loss import LossAgreement
 from raybench.documents.study.plan import Kind, Settings, Variant
 from raybench.documents.study.table import TRIAL_COLUMNS, AnyAnswer, answer_columns, answer_rows, trial_rows
 from raybench.documents.study.trial import TrialResult
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Status = RunStatus
-_ANSWERS = {"batch-size": "sweep", "model-size": "sweep", "communication": "strategy"}  # else the kind itself
+_ANSWERS = {
+    "batch-size": "sweep",
+    "model-size": "sweep",
+    "communication": "strategy",
+    "precision": "strategy",
+}  # else the kind itself
 _NO_VERDICT = "it was written before studies had a verdict; 'raybench study show' on its folder makes one"
 
 
@@ -34,7 +40,8 @@ class StudyResult(FieldwiseDocument, frozen=True, kw_only=True):
     """A study and what came of it. ``stopped``: somebody ended it before its last trial.
 
     ``emulated`` is None where nothing was measured. ``problems`` make the command end with 1, ``remarks`` are what a
-    reader must know. ``recorded_verdict`` is None of a study that was written before studies had one.
+    reader must know, ``losses`` are of variants that train the same thing. ``recorded_verdict`` is None of a study that
+    was written before studies had one.
     """
 
     study_id: str
@@ -54,6 +61,7 @@ class StudyResult(FieldwiseDocument, frozen=True, kw_only=True):
     environment: Environment
     problems: tuple[str, ...]
     remarks: tuple[str, ...]
+    losses: tuple[LossAgreement, ...] = ()
     answer: AnyAnswer
     trials: tuple[TrialResult, ...]
     SCHEMA: ClassVar[str] = "raybench.study-result/1"

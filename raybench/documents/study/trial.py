@@ -21,8 +21,9 @@ class Measured(FieldwisePart, frozen=True, kw_only=True):
 
     ``seconds``: of one operation (the median) or one training step (the mean, so that samples/s follows from it).
     ``exposed_seconds``: communication that the step waits for, and ``overhead`` its share of the step;
-    ``hidden_seconds``: that beside which it computes. ``validation_loss`` and ``validation_accuracy``: of the
-    evaluation with the least loss; ``data``: what was learned. What the run has no figure of is None.
+    ``hidden_seconds``: that beside which it computes. ``loss`` and ``first_loss``: of the last and of the
+    first timed step; ``validation_loss`` and ``validation_accuracy``: of the evaluation with the least loss; ``data``:
+    what was learned. What the run has no figure of is None.
     """
 
     label: str
@@ -36,9 +37,11 @@ class Measured(FieldwisePart, frozen=True, kw_only=True):
     data_share: Amount | None = None
     memory_bytes: Count | None = None
     loss: float | None = None
+    first_loss: float | None = None
     validation_loss: float | None = None
     validation_accuracy: Amount | None = None
     data: str | None = None
+    dtype: str | None = None
     batch_size_per_rank: Count | None = None
     verified: bool | None = None
     steps: Count | None = None

@@ -26,6 +26,7 @@ def study_screen(study: StudyResult, _: Asked) -> Report:
     told = [text for text in said if text not in conclusion.reason]
     more = [f"and {len(told) - _MOST_REMARKS} more remarks: --full"] if len(told) > _MOST_REMARKS else []
     notice = emulated_study_notice(study)
+    same = [one.text for one in study.losses if one.verdict == "same"]
     notes = [*told[:_MOST_REMARKS], *more, *([notice] if notice else [])]
     return Report(
         name=title,
@@ -34,7 +35,7 @@ def study_screen(study: StudyResult, _: Asked) -> Report:
         reason=conclusion.reason,
         lead="",
         when="",
-        blocks=(table_of(_rows(study)), *notes_of(notes, tone="warn")),
+        blocks=(table_of(_rows(study)), *notes_of(same), *notes_of(notes, tone="warn")),
     )
 
 

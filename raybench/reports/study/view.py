@@ -1,11 +1,12 @@
 """A study's result (raybench.study-result/1) as tables and sentences, for every kind of report. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from raybench.documents.price import Price
+from raybench.documents.run.same_loss import LossAgreement
 from raybench.documents.study.cost import RowCost
 from raybench.documents.study.network import NetworkAnswer, NetworkRow, Proof, Speedup
 from raybench.documents.study.ratio import Ratio
@@ -40,21 +41,46 @@ from raybench.units import format_seconds
 
 _PROOF_TONES = {"proved": "", "unproven": "warn", "refuted": "bad"}
 _VERDICT_TONES = {"ok": "", "warning": "warn", "unknown": "warn", "incomplete": "warn", "critical": "bad"}
+_SAME = {"same": ("yes", ""), "different": ("NO", "bad"), "unknown": ("unknown", "warn")}
 _STATUS_TONES = {"complete": "", "partial": "warn", "failed": "bad", "missing": "bad"}
 
 
 def study_sections(study: StudyResult) -> tuple[Section, ...]:
     """The tables of a study, the answer's first."""
+    losses = tuple(_loss_section(study.losses)) if study.losses else ()
+    return (*_answer_sections(study), *losses)
+
+
+def _answer_sections(study: StudyResult) -> Iterator[Section]:
     answer = study.answer
     if isinstance(answer, NetworkAnswer):
-        return tuple(_network_sections(answer, study.settings.costed_samples))
-    if isinstance(answer, ScalingAnswer):
-        return tuple(scaling_sections(answer, study))
-    return (
-        _strategy_section(answer, study.kind)
-        if isinstance(answer, StrategyAnswer)
-        else _sweep_section(answer, study.kind),
+        yield from _network_sections(answer, study.settings.costed_samples)
+    elif isinstance(answer, ScalingAnswer):
+        yield from scaling_sections(answer, study)
+    elif isinstance(answer, StrategyAnswer):
+        yield _strategy_section(answer, study.kind)
+    else:
+        yield _sweep_section(answer, study.kind)
+
+
+def _loss_section(losses: Sequence[LossAgreement]) -> Iterator[Section]:
+    """Whether variants that train the same thing reach the same loss."""
+    columns: Columns[LossAgreement] = (
+        ("configurations", lambda one: text(", ".join(one.last_losses), "strong")),
+        ("last loss", lambda one: text(_between(one.last_losses.values()))),
+        ("validation loss", lambda one: text(_between(one.validation_losses.values()))),
+        ("apart at first", lambda one: share(one.first_apart)),
+        ("apart at last", lambda one: share(one.last_apart)),
+        ("bound", lambda one: share(one.bound)),
+        ("the same", lambda one: text(*_SAME[one.verdict])),
     )
+    notes = tuple(printable(one.text) for one in losses)
+    yield Section(title="The same loss", grid=present(columns, losses, 2), notes=notes)
+
+
+def _between(losses: Iterable[float]) -> str | None:
+    known = sorted({f"{one:.4f}" for one in losses}, key=float)
+    return " to ".join(dict.fromkeys((known[0], known[-1]))) if known else None
 
 
 def study_title(study: StudyResult) -> str:
@@ -247,7 +273,7 @@ def _strategy_section(answer: StrategyAnswer, kind: str) -> Section:
     columns = _training_columns(answer.price, answer.ratios)
     warning = "" if answer.certain else "likely (the intervals do not decide; raise --repeats) "
     advice = f"{warning}use {answer.recommended}: {answer.why}" if answer.recommended else answer.why
-    title = "Communication" if kind == "communication" else "Strategies"
+    title = {"communication": "Communication", "precision": "Precision"}.get(kind, "Strategies")
     return Section(title=title, grid=present(columns, answer.rows), notes=(printable(advice), ESTIMATOR))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.communication import BANDS_IN_WORDS, HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN
+from raybench.documents.run.same_loss import run_agreements
 from raybench.documents.run.training import TrainingPoint
 from raybench.documents.run.training_limit import limit_advice, limit_of
 from raybench.reports.model import Cell, Section
@@ -27,7 +28,9 @@ def _sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
     points = [point for _, point in trained]
     yield Section(title="Training", grid=grid_of(_TRAINING, points), notes=tuple(_training_notes(trained)))
     advice = advice_of(points)
-    yield Section(title="Training summary", grid=summary_grid_of(points), notes=(advice,) if advice else ())
+    losses = [one.text for one in run_agreements(benchmarks)]
+    notes = tuple(map(printable, [*([advice] if advice else []), *losses]))
+    yield Section(title="Training summary", grid=summary_grid_of(points), notes=notes)
     whole = [point for point in points if point.complete]
     if whole:
         yield Section(title="What limits a step", grid=grid_of(_LIMITS, whole))

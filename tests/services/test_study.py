@@ -93,7 +93,7 @@ def test_each_kind_of_study_compares_what_it_is_asked_for(
             {"kind": "communication", "subject": {"buffer_sizes": "4M,8M"}, "workload": ("train", "--backend=gloo")},
             "sets NCCL_BUFFSIZE, which NCCL alone reads",
         ),
-        ({"kind": "communication", "subject": {"buffer_sizes": "4,8"}}, "no size of NCCL's buffers"),
+        ({"kind": "communication", "subject": {"buffer_sizes": "4,8"}}, "not a size of NCCL's buffers"),
         ({"kind": "precision", "subject": {"dtypes": "fp32,int4"}}, "type to compute in"),
         ({"kind": "precision", "subject": {"dtypes": "fp32"}}, "nothing to be compared with"),
         ({"kind": "precision", "workload": ("train", "-d", "bf16")}, "is what this study sets"),

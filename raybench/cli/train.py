@@ -40,8 +40,8 @@ _OPTIONS: list[Any] = [
     click.option("--kv-heads", type=int, metavar="N", help="Another number of key and value heads."),
     click.option("--intermediate-size", type=int, metavar="N", help="Another width of the feed-forward layers."),
     click.option("--vocabulary", type=int, metavar="N", help="Another number of tokens."),
-    click.option("--weights", metavar="DIR", help="Folder on every node with *.safetensors of the model.  "
-                 "[default: random weights]"),
+    click.option("--weights", metavar="DIR", help="Folder on every node with *.safetensors of the model; "
+                 "its config.json is the model where none is named.  [default: random weights]"),
     click.option("--batch-size", type=int, metavar="N", help="Samples a rank and micro-batch.  [default: 8]"),
     click.option("--sequence-length", type=int, metavar="N", help="Tokens a sample.  [default: the model's, at most "
                  "2048]"),

@@ -35,7 +35,7 @@ def buffer_variant(text: str) -> Variant:
     """The variant of a size of NCCL's buffers, such as ``8M``. Raises UsageError for what is no size."""
     size = parse_bytes(text)
     if size < _LEAST_BUFFER:
-        raise UsageError(f"'{text}' is not a size of NCCL's buffers; give 64K or more, such as --buffer-sizes 4M,8M,16M")
+        raise UsageError(f"'{text}' is not a size of NCCL's buffers; give 64K or more, such as --buffer-sizes 4M,8M")
     return Variant(name=f"{BUFFER}{text.strip()}", arguments=("--backend", "nccl", "--env", f"NCCL_BUFFSIZE={size}"))
 
 

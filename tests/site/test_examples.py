@@ -37,7 +37,7 @@ ELSEWHERE = {
     "checkpoint --inspect": "one that was kept: tests/benchmarks/checkpoint/test_checkpoint.py",
     "run .*--address head": "a cluster: tests/faults/test_lab_runs.py",
     "run .*--track wandbb": "refused on purpose: tests/site/test_guides.py",
-    "train .*--adapter peft --weights": "weights: tests/benchmarks/training/test_training.py",
+    "train .*--weights": "weights: tests/benchmarks/training/test_training.py",
     "(train|study) .*--track mlflow": "its client: tests/trackers/test_clients.py",
     "study (?!show|batch-size --batch-sizes 4,8)": "minutes: tests/cli/test_study.py, tests/cli/test_study_sweeps.py",
     "study show": "a study's trials: tests/cli/test_study.py",

@@ -38,9 +38,11 @@ def _check_machine(spec: BenchmarkSpec) -> None:
 
         check_data(spec.options.data)
     if spec.options.weights is not None:
+        from raybench.benchmarks.training.models.weight_config import details_of
         from raybench.benchmarks.training.models.weight_files import check_weights
 
         check_weights(spec.options.weights, weight_shapes(spec.options))
+        details_of(spec.options.weights)
 
 
 WORKLOAD = Workload(

@@ -1,6 +1,7 @@
 """Parts of training that need no ranks: shapes, 4-bit weights, weights from files, options."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ import torch
 
 from raybench.benchmarks.memory.trial import Order, measure, measure_apart
 from raybench.benchmarks.training.models.adapters import AdaptedLinear, FrozenLinear, QuantisedWeight, adapt, nf4_values
+from raybench.benchmarks.training.models.config_shape import with_config
 from raybench.benchmarks.training.models.initial import fill
 from raybench.benchmarks.training.models.shapes import check_model, flop_per_sample, shape_of, weight_shapes
 from raybench.benchmarks.training.models.trainable import trainable_of
+from raybench.benchmarks.training.models.weight_config import PLAIN, details_of
 from raybench.benchmarks.training.models.weight_files import check_weights
 from raybench.benchmarks.training.models.weights import load_weights
 from raybench.benchmarks.training.options import TrainingOptions, dims_of, normalised
@@ -121,6 +124,92 @@ def test_the_driver_knows_the_tensors_that_the_ranks_will_ask_for(options: dict[
     with torch.device("meta"):
         model = trainable_of(chosen).build()
     assert weight_shapes(chosen) == {name: tuple(one.shape) for name, one in model.named_parameters()}
+
+
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "Llama": ("num_key_value_heads", {"rms_norm_eps": 1e-3}),
+    "Llama, stretched": (
+        "num_key_value_heads",
+        {"tie_word_embeddings": True, "max_position_embeddings": 131072, "rope_parameters": {
+            "rope_theta": 500000.0, "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 16}},
+    ),
+    "Llama, linear": ("num_key_value_heads", {"rope_parameters": {
+        "rope_theta": 1e4, "rope_type": "linear", "factor": 4.0}}),
+    "Mistral": ("num_key_value_heads", {"rope_parameters": {"rope_theta": 1e6, "rope_type": "default"}}),
+    "Qwen2": ("num_key_value_heads", {"rope_parameters": {"rope_theta": 1e6, "rope_type": "default"}}),
+    "GPT2": ("", {"vocab_size": 97, "n_embd": 32, "n_layer": 2, "n_head": 4, "bos_token_id": 1, "eos_token_id": 1}),
+}  # fmt: skip
+SIZES = {"vocab_size": 97, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+
+
+def hugging_face(name: str, folder: Path) -> Any:
+    """A model of transformers with weights far from zero, saved as people have it."""
+    transformers = pytest.importorskip("transformers")
+    family, (grouped, given) = name.split(",", maxsplit=1)[0], FAMILIES[name]
+    sizes = {**SIZES, grouped: 2} if grouped else {}
+    config = getattr(transformers, f"{family}Config")(**{**sizes, **given})
+    torch.manual_seed(1)
+    model = getattr(transformers, "GPT2LMHeadModel" if family == "GPT2" else f"{family}ForCausalLM")(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, mean=float(parameter.dim() < 2), std=0.3)
+    model.save_pretrained(folder)
+    return model.float().eval()
+
+
+@pytest.mark.long  # transformers takes seconds to import
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_folder_of_hugging_face_computes_what_transformers_does(name: str, tmp_path: Path) -> None:
+    reference = hugging_face(name, tmp_path)
+    options = TrainingOptions(**with_config({"weights": str(tmp_path), "sequence_length": 48}))
+    check_model(options)
+    check_weights(str(tmp_path), weight_shapes(options))
+    model = trainable_of(options).build()
+    load_weights(model, str(tmp_path))
+    tokens = torch.randint(97, (2, 48))
+    assert model(tokens).item() == pytest.approx(reference(tokens, labels=tokens).loss.item(), rel=1e-5)
+
+
+def as_gpt2(name: str, source: dict[str, torch.Tensor]) -> torch.Tensor:
+    """A tensor of GPT-2's own name from the parameters of our model."""
+    layer, module, kind = re.fullmatch(r"h\.(\d+)\.(.+)\.(weight|bias)", name).groups()  # type: ignore[union-attr]
+    ours = {"ln_1": "input_layernorm", "ln_2": "post_attention_layernorm", "attn.c_proj": "self_attn.o_proj",
+            "mlp.c_fc": "mlp.up_proj", "mlp.c_proj": "mlp.down_proj"}  # fmt: skip
+    names = [f"self_attn.{one}_proj" for one in "qkv"] if module == "attn.c_attn" else [ours[module]]
+    whole = torch.cat([source[f"model.layers.{layer}.{one}.{kind}"] for one in names])
+    return whole.t() if kind == "weight" and not module.startswith("ln") else whole
+
+
+@pytest.mark.parametrize("prefix", ["", "transformer."])
+def test_weights_of_gpt2_are_found_by_its_own_names(prefix: str, tmp_path: Path) -> None:
+    options = TrainingOptions(model="gpt2", layers=2, hidden_size=32, heads=2, intermediate_size=64, vocabulary=11)
+    model = trainable_of(options).build()
+    source = {name: torch.randn(one.shape) for name, one in model.named_parameters()}
+    modules = ("ln_1", "ln_2", "attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+    names = [f"h.{layer}.{one}.{kind}" for layer in range(2) for one in modules for kind in ("weight", "bias")]
+    stored = {name: as_gpt2(name, source) for name in names}
+    outer = {"wte": "embed_tokens", "wpe": "embed_positions", "ln_f": "norm"}
+    stored |= {f"{theirs}.weight": source[f"model.{ours}.weight"] for theirs, ours in outer.items()}
+    stored |= {"ln_f.bias": source["model.norm.bias"]}
+    stored |= {"h.0.attn.bias": torch.ones(1, 1, 4, 4)}  # a mask that old folders have, and no parameter
+    safetensors(tmp_path / "model.safetensors", {prefix + name: tensor for name, tensor in stored.items()})
+    check_weights(str(tmp_path), weight_shapes(options))
+    load_weights(model, str(tmp_path))
+    assert all(torch.equal(one, source[name]) for name, one in model.named_parameters())
+
+
+def test_positions_that_are_not_computed_are_refused_and_no_configuration_is_none(tmp_path: Path) -> None:
+    assert details_of(str(tmp_path)) == PLAIN
+    for rotation, said in (
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "'yarn' are not computed"),
+        ({"rope_scaling": {"type": "linear"}}, "not a configuration of a model: 'factor'"),
+        ({"rope_scaling": "linear"}, "not a configuration"),
+    ):
+        (tmp_path / "config.json").write_text(json.dumps(rotation))
+        with pytest.raises(UsageError, match=said):
+            details_of(str(tmp_path))
+    (tmp_path / "config.json").write_text(json.dumps({"rope_scaling": {"type": "dynamic", "factor": 2.0}}))
+    assert details_of(str(tmp_path)) == PLAIN
 
 
 def test_a_folder_is_judged_by_its_headers_alone(tmp_path: Path) -> None:

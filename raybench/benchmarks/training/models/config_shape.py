@@ -6,9 +6,11 @@ that no other node needs the file.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from raybench.benchmarks.training.models.shapes import LONGEST_DEFAULT, SIZE_FIELDS
+from raybench.benchmarks.training.models.weight_config import CONFIG
 from raybench.errors import UsageError
 from raybench.performance_model.model_config import is_config, model_of_config
 from raybench.performance_model.presets import PRESETS
@@ -39,10 +41,15 @@ def with_config(settings: Mapping[str, Any]) -> dict[str, Any]:
     raybench does not build.
     """
     rest = dict(settings)
-    name = rest.pop("model", None)
+    name = rest.pop("model", None) or _beside_weights(rest.get("weights"))
     if not isinstance(name, str) or not is_config(name):
         return dict(settings)
     return _named(model_of_config(name), name) | rest
+
+
+def _beside_weights(folder: Any) -> str | None:
+    """The folder of weights, where no model is named and it has a configuration."""
+    return folder if isinstance(folder, str) and (Path(folder) / CONFIG).is_file() else None
 
 
 def _named(shape: Transformer, path: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from torch.nn import functional
 from raybench.benchmarks.training.data.samples import Batch, Samples, samples_of
 from raybench.benchmarks.training.models.shapes import CNN_CLASSES, CNN_IMAGE, CNN_WIDTHS, mlp_sizes, shape_of
 from raybench.benchmarks.training.models.transformer import LanguageModel
+from raybench.benchmarks.training.models.weight_config import PLAIN, details_of
 from raybench.benchmarks.training.options import TrainingOptions
 
 
@@ -122,12 +123,13 @@ def trainable_of(options: TrainingOptions, world_size: int = 1) -> Trainable:
     if options.model == "cnn":
         return _convolutional(options)
     shape, length = shape_of(options)
+    details = PLAIN if options.weights is None else details_of(options.weights)
 
     def batch(generator: torch.Generator, size: int) -> Batch:
         return (torch.randint(shape.vocabulary, (size, length), generator=generator),)
 
     return Trainable(
-        build=lambda: LanguageModel(shape, checkpointing=options.checkpoint_activations),
+        build=lambda: LanguageModel(shape, checkpointing=options.checkpoint_activations, details=details),
         batch=batch,
         tokens_per_sample=length,
         tied=shape.tied,

@@ -11,9 +11,8 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from raybench.benchmarks.training.models.weight_config import PLAIN, Details, Stretch
 from raybench.performance_model.transformer import Transformer
-
-_ROTARY_BASE = 10_000.0
 
 
 class Attention(nn.Module):
@@ -49,8 +48,9 @@ class Attention(nn.Module):
 class FeedForward(nn.Module):
     """SwiGLU with three matrices, or GELU with two."""
 
-    def __init__(self, shape: Transformer) -> None:
+    def __init__(self, shape: Transformer, details: Details) -> None:
         super().__init__()
+        self._gelu = details.gelu
         sizes = shape.linears()
         self.gate_proj = nn.Linear(*sizes["gate_proj"], bias=shape.biases) if shape.gated else None
         self.up_proj = nn.Linear(*sizes["up_proj"], bias=shape.biases)
@@ -59,7 +59,10 @@ class FeedForward(nn.Module):
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         """The same shape out as in."""
         inner = self.up_proj(hidden)
-        inner = functional.gelu(inner) if self.gate_proj is None else functional.silu(self.gate_proj(hidden)) * inner
+        if self.gate_proj is None:
+            inner = functional.gelu(inner, approximate=self._gelu)
+        else:
+            inner = functional.silu(self.gate_proj(hidden)) * inner
         output: torch.Tensor = self.down_proj(inner)
         return output
 
@@ -67,12 +70,12 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """One layer: attention and feed-forward, each normalised before and added back."""
 
-    def __init__(self, shape: Transformer) -> None:
+    def __init__(self, shape: Transformer, details: Details) -> None:
         super().__init__()
-        self.input_layernorm = _norm(shape)
+        self.input_layernorm = _norm(shape, details)
         self.self_attn = Attention(shape)
-        self.post_attention_layernorm = _norm(shape)
-        self.mlp = FeedForward(shape)
+        self.post_attention_layernorm = _norm(shape, details)
+        self.mlp = FeedForward(shape, details)
 
     def forward(self, hidden: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
         """``hidden`` (batch, sequence, hidden) to the same."""
@@ -84,14 +87,14 @@ class Block(nn.Module):
 class Decoder(nn.Module):
     """Embeddings, blocks and the last normalisation."""
 
-    def __init__(self, shape: Transformer, *, checkpointing: bool) -> None:
+    def __init__(self, shape: Transformer, details: Details, *, checkpointing: bool) -> None:
         super().__init__()
         self._checkpointing = checkpointing
-        self._angle_count = shape.head_size // 2
+        self._angle_count, self._details = shape.head_size // 2, details
         self.embed_tokens = nn.Embedding(shape.vocabulary, shape.hidden)
         self.embed_positions = nn.Embedding(shape.positions, shape.hidden) if shape.positions else None
-        self.layers = nn.ModuleList(Block(shape) for _ in range(shape.layers))
-        self.norm = _norm(shape)
+        self.layers = nn.ModuleList(Block(shape, details) for _ in range(shape.layers))
+        self.norm = _norm(shape, details)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """``tokens`` (batch, sequence) to (batch, sequence, hidden)."""
@@ -99,7 +102,7 @@ class Decoder(nn.Module):
         hidden = self.embed_tokens(tokens)
         if self.embed_positions is not None:
             hidden = hidden + self.embed_positions(places)
-        angles = _angles(places, self._angle_count)
+        angles = _angles(places, self._angle_count, self._details)
         for block in self.layers:
             if self._checkpointing and self.training:
                 hidden = checkpoint(block, hidden, angles, use_reentrant=False)
@@ -110,11 +113,14 @@ class Decoder(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """Next-token prediction. The loss is the mean cross entropy over all tokens but the first."""
+    """Next-token prediction. The loss is the mean cross entropy over all tokens but the first.
 
-    def __init__(self, shape: Transformer, *, checkpointing: bool = False) -> None:
+    ``details``: what weights were trained with that the shape does not have.
+    """
+
+    def __init__(self, shape: Transformer, *, checkpointing: bool = False, details: Details = PLAIN) -> None:
         super().__init__()
-        self.model = Decoder(shape, checkpointing=checkpointing)
+        self.model = Decoder(shape, details, checkpointing=checkpointing)
         self.lm_head = nn.Linear(shape.hidden, shape.vocabulary, bias=False)
         if shape.tied:
             self.lm_head.weight = self.model.embed_tokens.weight
@@ -138,14 +144,23 @@ def _of_each(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return torch.stack((losses.mean(dim=1), (scores.argmax(dim=2) == targets).float().mean(dim=1)), dim=1)
 
 
-def _norm(shape: Transformer) -> nn.Module:
-    return nn.LayerNorm(shape.hidden) if shape.norm == "layer" else nn.RMSNorm(shape.hidden, eps=1e-5)
+def _norm(shape: Transformer, details: Details) -> nn.Module:
+    kind = nn.LayerNorm if shape.norm == "layer" else nn.RMSNorm
+    return kind(shape.hidden, eps=details.norm_epsilon)
 
 
-def _angles(places: torch.Tensor, count: int) -> torch.Tensor:
+def _angles(places: torch.Tensor, count: int, details: Details) -> torch.Tensor:
     """Angle of each place and pair of channels: place x base^(-pair / pairs). Shape (sequence, count)."""
-    rates = torch.exp(torch.arange(count, device=places.device) * (-math.log(_ROTARY_BASE) / max(count, 1)))
-    return places[:, None].float() * rates[None, :]
+    rates = torch.exp(torch.arange(count, device=places.device) * (-math.log(details.rotary_base) / max(count, 1)))
+    return places[:, None].float() * _stretched(rates / details.linear, details.stretch)[None, :]
+
+
+def _stretched(rates: torch.Tensor, stretch: Stretch | None) -> torch.Tensor:
+    if stretch is None:
+        return rates
+    turns = stretch.trained * rates / (2 * math.pi)
+    kept = ((turns - stretch.low) / (stretch.high - stretch.low)).clamp(0, 1)
+    return rates * (kept + (1 - kept) / stretch.factor)
 
 
 def rotated(states: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from raybench.benchmarks.training.models.weight_names import pieces_of
 from raybench.errors import UsageError
 
 WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}  # bytes an element, of the types that are read
@@ -35,9 +36,10 @@ def check_weights(folder: str, wanted: Mapping[str, Shape]) -> None:
     missing = dict(wanted)
     for path in files_of(folder):
         for name, entry in entries_of(path).items():
-            shape = missing.pop(name, None)
-            if shape is not None:
-                check_shape(path, name, entry.shape, shape)
+            for piece in pieces_of(name):
+                shape = missing.pop(piece.name, None)
+                if shape is not None:
+                    check_shape(path, name, piece.shape(entry.shape), shape)
     check_all_there(folder, missing)
 
 

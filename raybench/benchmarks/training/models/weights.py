@@ -15,6 +15,7 @@ from raybench.benchmarks.training.models.weight_files import (
     entries_of,
     files_of,
 )
+from raybench.benchmarks.training.models.weight_names import Piece, pieces_of
 from raybench.errors import UsageError
 
 _TYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -28,13 +29,18 @@ def load_weights(model: nn.Module, folder: str) -> None:
     wanted = dict(model.named_parameters())
     for path in files_of(folder):
         for name, tensor in tensors_of(path):
-            parameter = wanted.pop(name, None)
-            if parameter is None:
-                continue
-            check_shape(path, name, tuple(tensor.shape), tuple(parameter.shape))
-            with torch.no_grad():
-                set_whole(parameter, tensor.to(parameter.device))
+            for piece in pieces_of(name):
+                parameter = wanted.pop(piece.name, None)
+                if parameter is not None:
+                    check_shape(path, name, piece.shape(tuple(tensor.shape)), tuple(parameter.shape))
+                    with torch.no_grad():
+                        set_whole(parameter, _part(tensor, piece).to(parameter.device))
     check_all_there(folder, wanted)
+
+
+def _part(tensor: torch.Tensor, piece: Piece) -> torch.Tensor:
+    whole = tensor.t() if piece.turned else tensor
+    return whole.chunk(piece.parts)[piece.part]
 
 
 def tensors_of(path: Path) -> Iterator[tuple[str, torch.Tensor]]:

@@ -6,6 +6,7 @@ import pytest
 
 from raybench.documents.run.communication import Communication
 from raybench.documents.run.training import Straggler
+from raybench.documents.run.training_advice import memory_advice, training_advice
 from raybench.documents.run.training_limit import accumulated, accumulation_for, limit_advice, limit_of
 from tests.reports.test_summary import trained
 
@@ -48,3 +49,29 @@ def test_what_to_change_follows_from_the_share() -> None:
     sharded = "; ".join(limit_advice(waiting(0.5, "fsdp")))
     assert "grad-op gathers once less" in sharded
     assert "micro-batches" not in sharded
+
+
+@pytest.mark.parametrize(
+    ("label", "gib", "parameters", "said", "not_said"),
+    [
+        ("ddp", 70, 1e9, "88% of the device's memory is taken, which is tight: take --strategy fsdp", "twice"),
+        ("ddp", 50, 1e9, "ddp fits, and fsdp would spare what is not short", "twice"),
+        ("ddp", 30, 1e9, "a --batch-size twice as large may fit", "tight"),
+        ("fsdp", 30, 1e9, "ddp would take about 38.0 of 80 GiB and sends less", "grad-op"),
+        ("fsdp", 40, 4e9, "--sharding grad-op about 48.0, and gathers once less", "ddp fits"),
+        ("fsdp", 60, 8e9, "nor --sharding grad-op would fit: fsdp it is", "sends less"),
+        ("fsdp", 70, 1e9, "or more nodes, over which the shards get smaller", "fsdp it is"),
+        ("lora", 70, 1e9, "take qlora", "--strategy fsdp"),
+    ],
+)
+def test_the_memory_of_a_device_says_which_strategy_and_batch(
+    label: str, gib: int, parameters: float, said: str, not_said: str
+) -> None:
+    memory = {"kind": "cuda", "peak_allocated_bytes": gib * 2**30, "total_bytes": 80 * 2**30}
+    facts = {"parameters": int(parameters * 2**30 / 1e9)}
+    point = waiting(0.1, label, memory=memory, facts=facts, world_size=2, rank_seconds=(1.0, 1.0))
+    text = "; ".join(training_advice(point))
+    assert said in text
+    assert not_said not in text
+    process = waiting(0.1, label, memory={**memory, "kind": "rss"}, facts=facts)
+    assert not [*memory_advice(process)]  # whatever else the process holds, a device would not

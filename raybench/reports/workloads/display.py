@@ -31,6 +31,7 @@ class Display:
     - ``sections(benchmarks)``: its tables. ``rows(benchmarks, result)``: its lines of the one screen.
     - ``part``: its name in summary.json, the kind's where None; ``summary(benchmarks, cluster)``: an object a label.
     - ``columns``: those that it adds to the CSV; ``csv(benchmark, cluster)``: rows by column, without the run's own.
+    - ``advice(benchmarks)``: what to change, below the screen, the first benchmarks' first.
     - ``plots(benchmarks, emulated)``: needs matplotlib, in its style; ``plots_title`` stands above them.
     """
 
@@ -42,6 +43,7 @@ class Display:
     plots_title: str = "Plots"
     part: str | None = None
     columns: tuple[str, ...] = ()
+    advice: Callable[[Sequence[BenchmarkResult]], Iterable[str]] = lambda _: ()
 
 
 def display_of_points(
@@ -53,6 +55,7 @@ def display_of_points(
     columns: tuple[str, ...],
     figures: Callable[[PointType], Json] | None = None,
     plots: str | None = None,
+    advice: Callable[[Sequence[BenchmarkResult]], Iterable[str]] = lambda _: (),
 ) -> Display:
     """The display of a kind whose benchmarks have points of one type, each with a label.
 
@@ -82,7 +85,9 @@ def display_of_points(
         )
         return made
 
-    return Display(sections=sections, rows=rows, summary=summaries, csv=csv, plots=drawn, columns=columns)
+    return Display(
+        sections=sections, rows=rows, summary=summaries, csv=csv, plots=drawn, columns=columns, advice=advice
+    )
 
 
 def points_of(benchmarks: Iterable[BenchmarkResult], point: type[PointType]) -> list[PointType]:

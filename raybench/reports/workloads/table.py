@@ -61,6 +61,12 @@ def workload_rows(result: RunResult) -> Iterator[Row]:
         yield from display.rows([*ones], result)
 
 
+def workload_advice(benchmarks: Iterable[BenchmarkResult]) -> Iterator[str]:
+    """What to change, of each kind that has advice."""
+    for display, ones in _by_display(benchmarks):
+        yield from display.advice(ones)
+
+
 def workload_summaries(benchmarks: Iterable[BenchmarkResult], cluster: ClusterInfo) -> dict[str, dict[str, Json]]:
     """The parts of summary.json by name, each an object a label; parts that have none are absent."""
     parts: dict[str, list[BenchmarkResult]] = {part: [] for part in map(_part, DISPLAYS)}

@@ -6,7 +6,8 @@ from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.communication import BANDS_IN_WORDS, HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN
 from raybench.documents.run.same_loss import run_agreements
 from raybench.documents.run.training import TrainingPoint
-from raybench.documents.run.training_limit import limit_advice, limit_of
+from raybench.documents.run.training_advice import training_advice
+from raybench.documents.run.training_limit import limit_of
 from raybench.reports.model import Cell, Section
 from raybench.reports.text import fixed, percent, percent_beside, printable
 from raybench.reports.workloads.cells import gibibytes, grid_of, megabytes, milliseconds, number, verdict
@@ -190,7 +191,7 @@ _LEARNING: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
 _LIMITS: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("benchmark", _name),
     ("limited by", lambda point: Cell(text=limit_of(point))),
-    ("what to change", lambda point: Cell(text=printable("; ".join(limit_advice(point))))),
+    ("what to change", lambda point: Cell(text=printable("; ".join(training_advice(point))))),
 )
 _COMMUNICATION: tuple[tuple[str, Callable[[TrainingPoint], Cell]], ...] = (
     ("benchmark", _name),
@@ -236,9 +237,16 @@ def _summary(point: TrainingPoint) -> Json:
     }
 
 
+def _advice(benchmarks: Sequence[BenchmarkResult]) -> Iterator[str]:
+    for point in points_of(benchmarks, TrainingPoint):
+        if point.complete and not point.failed:
+            yield printable(f"{point.label}: {'; '.join(training_advice(point))}")
+
+
 DISPLAY = display_of_points(
     TrainingPoint,
     sections=_sections,
+    advice=_advice,
     row=_row,
     summary=_summary,
     columns=("samples_per_s", "tokens_per_s", "mfu", "overhead"),

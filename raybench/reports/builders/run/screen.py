@@ -14,8 +14,10 @@ from raybench.reports.model import Banner, Block, Cell, Grid, Report, Table, Tex
 from raybench.reports.rows import cluster_line, dropped_lines, is_unstable, tables, unmeasured
 from raybench.reports.text import count_of
 from raybench.reports.workloads.display import Row
-from raybench.reports.workloads.table import workload_rows
+from raybench.reports.workloads.table import workload_advice, workload_rows
 from raybench.units import format_seconds
+
+_MOST_ADVICE = 2
 
 
 def run_screen(result: RunResult, asked: Asked) -> Report:
@@ -35,6 +37,7 @@ def run_screen(result: RunResult, asked: Asked) -> Report:
             *_above(result),
             table_of(_rows(result)),
             *_findings(result),
+            *notes_of([*islice(workload_advice(result.benchmarks), _MOST_ADVICE)], tone="soft"),
             *notes_of([*_unstable(result), *asked.notes], tone="soft"),
         ),
     )

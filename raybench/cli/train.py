@@ -80,7 +80,8 @@ _OPTIONS: list[Any] = [
     click.option("--nsys-command", is_flag=True, help="Print command lines that run these ranks below Nsight Systems, "
                  "with the phases as NVTX ranges, for torchrun, srun and mpirun; nothing is run."),
     click.option("--data", metavar="NAME|PATH", help="spiral (of the mlp) or text, made on the spot; or a file or "
-                 "folder of text, JSON lines or parquet on every node, read byte by byte.  [default: random]"),
+                 "folder of text, JSON lines, parquet or Arrow (a data set of 'datasets') on every node, read byte by "
+                 "byte.  [default: random]"),
     click.option("--data-workers", type=int, metavar="N", help="Processes a rank that load data ahead.  [default: 0]"),
     click.option("--validation-share", type=float, metavar="X", help="Of the data, held out.  [default: 0.1]"),
     click.option("--eval-every", type=int, metavar="N", help="Timed steps from one evaluation of the held-out data to "

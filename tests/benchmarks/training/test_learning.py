@@ -182,6 +182,7 @@ def test_options_that_do_not_fit_are_said(options: dict[str, Any], said: str) ->
         ("a.jsonl", "[" * 100_000, "line 1 is not JSON"),
         ("a.bin", "x", "no file that can be read"),
         ("a.parquet", "PAR1", "pyarrow|not a parquet file"),
+        ("a.arrow", "ARROW", "pyarrow|not an Arrow file"),
         ("a.txt", "", "has no text"),
         ("none.txt", None, "cannot be read on .* every node needs that file"),
     ],
@@ -205,3 +206,27 @@ def test_a_folder_is_read_in_the_order_of_names(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"content": "first"}\n\n', encoding="utf-8")
     (tmp_path / "c.png").write_bytes(b"\x89")
     assert read_text(str(tmp_path)) == (b"first\nsecond", False)
+
+
+def test_a_data_set_on_disk_is_read_alike_in_every_form(tmp_path: Path) -> None:
+    """As ``datasets`` saves one: Arrow streams beside files that describe them, parquet, JSON lines."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = ["a small text", "", "of several"]
+    table = pyarrow.table({"id": [1, 2, 3], "text": texts})
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    (saved / "state.json").write_text("{\n}")
+    with (
+        pyarrow.OSFile(str(saved / "data-00000.arrow"), "wb") as file,
+        pyarrow.ipc.new_stream(file, table.schema) as out,
+    ):
+        out.write_table(table)
+    with pyarrow.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as out:
+        out.write_table(table)
+    parquet.write_table(table, tmp_path / "a.parquet")
+    for name in ("saved", "a.arrow", "a.parquet"):
+        assert read_text(str(tmp_path / name)) == (b"a small text\nof several", False)
+    parquet.write_table(table.rename_columns(["id", "body"]), tmp_path / "b.parquet")
+    with pytest.raises(UsageError, match="no column 'text' or 'content'"):
+        read_text(str(tmp_path / "b.parquet"))

@@ -1,4 +1,4 @@
-"""Local text to learn from: plain text, JSON lines or parquet, one file or a folder.
+"""Local text to learn from: plain text, JSON lines, parquet or Arrow, one file or a folder.
 
 No torch: the driver looks as well. Nothing that is read is evaluated.
 """
@@ -15,6 +15,7 @@ from raybench.errors import UsageError
 MOST_BYTES = 2**28  # of text that a rank holds; what is beyond is not read
 _LONGEST_LINE = 2**24
 _MOST_FILES = 10_000
+_INDEXED = b"ARROW1"  # how an Arrow file with an index begins
 _FIELDS = ("text", "content")  # of a line or a row, the first that is there
 
 
@@ -22,7 +23,7 @@ def check_data(name: str) -> None:
     """Raises UsageError where the file or folder is not there, has no text of a known format, or lacks a library."""
     for _ in itertools.islice(_texts(name), 1):
         return
-    raise UsageError(f"--data {name} has no text; give a file of text, JSON lines or parquet, or a folder of such")
+    raise UsageError(f"--data {name} has no text; give text, JSON lines, parquet or Arrow, a file or a folder of such")
 
 
 def read_text(name: str) -> tuple[bytes, bool]:
@@ -60,6 +61,8 @@ def _files(name: str) -> list[Path]:
             found = sorted(
                 itertools.islice((one for one in path.iterdir() if one.suffix.lower() in _READERS), _MOST_FILES)
             )
+            if any(one.suffix.lower() == ".arrow" for one in found):  # the others tell of the data set
+                found = [one for one in found if one.suffix.lower() == ".arrow"]
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise _unreadable(name, error) from error
     if not found or found[0].suffix.lower() not in _READERS:
@@ -109,25 +112,61 @@ def _field(content: Mapping[str, Any]) -> str | None:
 
 
 def _parquet(path: Path) -> Iterator[bytes]:
+    pyarrow = _pyarrow(path)
     try:
-        from pyarrow import ArrowException, parquet  # an optional library
+        file = pyarrow.parquet.ParquetFile(path)
+        column = _column(path, file.schema_arrow.names)
+        for batch in file.iter_batches(batch_size=256, columns=[column]):
+            yield from _of_column(batch.column(0))
+    except pyarrow.ArrowException as error:
+        raise UsageError(f"--data {path} is not a parquet file that can be read: {error}") from error
+
+
+def _arrow(path: Path) -> Iterator[bytes]:
+    """A stream, as ``save_to_disk`` of ``datasets`` writes, or a file with an index."""
+    pyarrow = _pyarrow(path)
+    try:
+        with pyarrow.memory_map(str(path)) as source:
+            for batch in _batches(pyarrow, source):
+                yield from _of_column(batch.column(batch.schema.names.index(_column(path, batch.schema.names))))
+    except pyarrow.ArrowException as error:
+        raise UsageError(f"--data {path} is not an Arrow file that can be read: {error}") from error
+
+
+def _batches(pyarrow: Any, source: Any) -> Iterator[Any]:
+    if source.read(len(_INDEXED)) != _INDEXED:
+        source.seek(0)
+        yield from pyarrow.ipc.open_stream(source)
+        return
+    reader = pyarrow.ipc.open_file(source)
+    yield from map(reader.get_batch, range(reader.num_record_batches))
+
+
+def _pyarrow(path: Path) -> Any:
+    try:
+        import pyarrow  # an optional library, which datasets brings along
+        import pyarrow.parquet
     except ImportError as error:
         raise UsageError(
-            f"--data {path} needs pyarrow, which is not installed on {platform.node()}: pip install pyarrow; or give "
-            "text or JSON lines"
+            f"--data {path} needs pyarrow, which is not installed on {platform.node()}: pip install pyarrow (or "
+            "datasets); or give text or JSON lines"
         ) from error
-    try:
-        file = parquet.ParquetFile(path)
-        column = next((name for name in _FIELDS if name in file.schema_arrow.names), None)
-        if column is None:
-            raise UsageError(f"--data {path} has no column {' or '.join(map(repr, _FIELDS))}")
-        for batch in file.iter_batches(batch_size=256, columns=[column]):
-            yield from (str(text).encode("utf-8", "replace") for text in batch.column(0).to_pylist() if text)
-    except ArrowException as error:
-        raise UsageError(f"--data {path} is not a parquet file that can be read: {error}") from error
+    return pyarrow
+
+
+def _column(path: Path, names: Iterable[str]) -> str:
+    known = {*names}
+    column = next((name for name in _FIELDS if name in known), None)
+    if column is None:
+        raise UsageError(f"--data {path} has no column {' or '.join(map(repr, _FIELDS))}")
+    return column
+
+
+def _of_column(column: Any) -> Iterator[bytes]:
+    return (str(text).encode("utf-8", "replace") for text in column.to_pylist() if text)
 
 
 _READERS: Mapping[str, Callable[[Path], Iterable[bytes]]] = {
     ".txt": _plain, ".md": _plain, ".text": _plain, ".jsonl": _json_lines, ".json": _json_lines, ".ndjson": _json_lines,
-    ".parquet": _parquet,
+    ".parquet": _parquet, ".arrow": _arrow,
 }  # fmt: skip

@@ -21,6 +21,7 @@ Examples:
   raybench train --model mlp --hidden-dims 64,32,16 --batch-size 32 --steps 100 --repeats 5
   raybench train --model mlp --data spiral --steps 300 --lr-schedule cosine   learns: validation loss
   raybench train --data corpus.jsonl --data-workers 2 --steps 500 --clip-grad-norm 1
+  raybench train --weights /models/gpt2 --tokenizer /models/gpt2 --data corpus.txt     the model's own loss of a text
   raybench train --strategy qlora --model mistral-7b --sequence-length 512 --profile
   raybench train --model gpt2 --gpus-per-node 8 --nsys-command    lines to paste for Nsight Systems
   raybench train --strategy lora --adapter peft --model llama-8b --weights /models/llama-8b
@@ -82,6 +83,8 @@ _OPTIONS: list[Any] = [
     click.option("--data", metavar="NAME|PATH", help="spiral (of the mlp) or text, made on the spot; or a file or "
                  "folder of text, JSON lines, parquet or Arrow (a data set of 'datasets') on every node, read byte by "
                  "byte.  [default: random]"),
+    click.option("--tokenizer", metavar="PATH", help="A tokenizer.json, or its folder, on every node: text as its "
+                 "tokens. Needs the library tokenizers.  [default: bytes]"),
     click.option("--data-workers", type=int, metavar="N", help="Processes a rank that load data ahead.  [default: 0]"),
     click.option("--validation-share", type=float, metavar="X", help="Of the data, held out.  [default: 0.1]"),
     click.option("--eval-every", type=int, metavar="N", help="Timed steps from one evaluation of the held-out data to "

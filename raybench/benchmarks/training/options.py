@@ -53,7 +53,8 @@ class TrainingOptions:
     reduced after the last. ``comm_hook`` says what gradients are sent as: ``hook.py``. ``adapter`` is of lora and
     qlora: raybench's own, or peft's with bitsandbytes' 4-bit base; ``lora_targets``: the linear layers that have one,
     by the names that Llama's code gives them; none: all.
-    ``data``: random samples, which nothing can be learned from; a set of MADE_DATA; or a file or folder of text. Of it
+    ``data``: random samples, which nothing can be learned from; a set of MADE_DATA; or a file or folder of text, read
+    byte by byte, or as tokens of the ``tokenizer``, a tokenizer.json or the folder of one. Of it
     ``validation_share`` is held out and evaluated every ``eval_every`` timed steps (0: never, None: ten times) and at
     the end. ``lr_warmup_steps`` count from the first step, before the timed ones.
     ``overlap_steps`` pairs of steps with and without synchronisation measure what of the
@@ -92,6 +93,7 @@ class TrainingOptions:
     profile: bool = False
     seed: int = 0
     data: str = "random"
+    tokenizer: str | None = None
     data_workers: int = 0
     validation_share: float = 0.1
     eval_every: int | None = None
@@ -127,6 +129,8 @@ class TrainingOptions:
         if self.data == "random" and (self.data_workers or self.eval_every):
             given = "--data-workers" if self.data_workers else "--eval-every"
             raise UsageError(f"{given} is of data that can be learned; take --data text, --data spiral, or a file")
+        if self.tokenizer is not None and self.data in ("random", "spiral"):
+            raise UsageError(f"--tokenizer is of text, and --data is {self.data}; take --data text, or a file")
         _check_choice("lr_schedule", self.lr_schedule, get_args(Schedule))
 
     @property

@@ -37,6 +37,10 @@ def _check_machine(spec: BenchmarkSpec) -> None:
         from raybench.benchmarks.training.data.files import check_data
 
         check_data(spec.options.data)
+    if spec.options.tokenizer is not None:
+        from raybench.benchmarks.training.data.tokens import check_tokenizer
+
+        check_tokenizer(spec.options.tokenizer)
     if spec.options.weights is not None:
         from raybench.benchmarks.training.models.weight_config import details_of
         from raybench.benchmarks.training.models.weight_files import check_weights

@@ -47,8 +47,8 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--context-parallel", "--expert-parallel", "--cpu-offload", "--compile",
     ),
     "Data and learning": (
-        "--data", "--data-workers", "--validation-share", "--eval-every", "--learning-rate", "--lr-schedule",
-        "--lr-warmup-steps", "--clip-grad-norm", "--seed",
+        "--data", "--tokenizer", "--data-workers", "--validation-share", "--eval-every", "--learning-rate",
+        "--lr-schedule", "--lr-warmup-steps", "--clip-grad-norm", "--seed",
     ),
     "Machine": (
         "--node-type", "--gpu", "--power-limit", "--gpus-installed", "--memory", "--nics", "--nic-gbit", "--network",

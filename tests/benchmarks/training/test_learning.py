@@ -16,6 +16,7 @@ from raybench.benchmarks.training.data.corpus import corpus_text
 from raybench.benchmarks.training.data.feed import Feed
 from raybench.benchmarks.training.data.files import check_data, read_text
 from raybench.benchmarks.training.data.samples import samples_of
+from raybench.benchmarks.training.data.tokens import check_tokenizer
 from raybench.benchmarks.training.models.shapes import check_model
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.schedule import rate_at
@@ -206,6 +207,43 @@ def test_a_folder_is_read_in_the_order_of_names(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"content": "first"}\n\n', encoding="utf-8")
     (tmp_path / "c.png").write_bytes(b"\x89")
     assert read_text(str(tmp_path)) == (b"first\nsecond", False)
+
+
+def word_level(path: Path, words: int) -> Path:
+    tokenizers = pytest.importorskip("tokenizers")
+    known = {f"w{number}": number for number in range(words)} | {"?": words}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, unk_token="?"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.save(str(path / "tokenizer.json"))
+    return path
+
+
+def test_text_becomes_tokens_of_a_tokenizer(tmp_path: Path) -> None:
+    folder = word_level(tmp_path, 40)
+    text = "\n".join(" ".join(f"w{(line * 7 + word) % 40}" for word in range(16)) for line in range(400))
+    (tmp_path / "a.txt").write_text(text + " unknown")
+    for name in (folder, folder / "tokenizer.json"):
+        options = TrainingOptions(data=str(tmp_path / "a.txt"), tokenizer=str(name), vocabulary=41)
+        check_model(options)  # fewer tokens than bytes have values
+        samples = samples_of(options, 2, 16, 41)
+        assert samples is not None
+        assert (samples.count, samples.held_out) == (360, 40)
+        assert samples.take([3])[0].tolist() == [[(21 + word) % 40 for word in range(16)]]
+    with pytest.raises(UsageError, match="gives the token 40, and the model has 40"):
+        samples_of(options, 2, 16, 40)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [("{}", "is not a tokenizer.json"), (None, "cannot be read on .* every node needs it")]
+)
+def test_a_tokenizer_that_cannot_be_used_is_said(tmp_path: Path, content: str | None, said: str) -> None:
+    pytest.importorskip("tokenizers")
+    if content is not None:
+        (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(UsageError, match=said):
+        check_tokenizer(str(tmp_path))
+    with pytest.raises(UsageError, match="--tokenizer is of text"):
+        TrainingOptions(tokenizer=str(tmp_path))
 
 
 def test_a_data_set_on_disk_is_read_alike_in_every_form(tmp_path: Path) -> None:

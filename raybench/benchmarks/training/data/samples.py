@@ -11,6 +11,8 @@ import torch
 
 from raybench.benchmarks.training.data.corpus import corpus_text
 from raybench.benchmarks.training.data.files import read_text
+from raybench.benchmarks.training.data.tokens import tokens_of
+from raybench.benchmarks.training.models.shapes import BYTE_VALUES
 from raybench.benchmarks.training.options import SPIRAL_CLASSES, TrainingOptions
 from raybench.errors import UsageError
 
@@ -61,14 +63,24 @@ class Samples:
         return int(self._orders[epoch][position])
 
 
-def samples_of(options: TrainingOptions, world_size: int, sequence_length: int) -> Samples | None:
-    """The samples that the options name; None for random ones. Raises UsageError for what cannot be read, or is few."""
+def samples_of(
+    options: TrainingOptions, world_size: int, sequence_length: int, vocabulary: int = BYTE_VALUES
+) -> Samples | None:
+    """The samples that the options name; None for random ones.
+
+    Raises UsageError for what cannot be read, has a token beyond the ``vocabulary``, or is few.
+    """
     if options.data == "random":
         return None
     if options.data == "spiral":
         return _checked(_spiral(options, world_size), options)
     text, cut = (corpus_text(), False) if options.data == "text" else read_text(options.data)
-    return _checked(_windows(text, options, world_size, sequence_length, cut=cut), options)
+    if options.tokenizer is None:
+        table = torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else torch.empty(0, dtype=torch.uint8)
+    else:
+        table = torch.tensor(tokens_of(text, options.tokenizer, vocabulary), dtype=torch.int32)
+    remark = f"of {options.data} the first {len(text) >> 20} MiB are read" if cut else None
+    return _checked(_windows(table, options, world_size, sequence_length, remark), options)
 
 
 def _checked(samples: Samples, options: TrainingOptions) -> Samples:
@@ -105,9 +117,10 @@ def _spiral(options: TrainingOptions, world_size: int) -> Samples:
     return Samples(name="spiral", count=count, held_out=held_out, take=take, world_size=world_size, seed=options.seed)
 
 
-def _windows(text: bytes, options: TrainingOptions, world_size: int, length: int, *, cut: bool) -> Samples:
-    """The bytes of a text in windows of the sequence length; the last of them are to validate with."""
-    table = torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else torch.empty(0, dtype=torch.uint8)
+def _windows(
+    table: torch.Tensor, options: TrainingOptions, world_size: int, length: int, remark: str | None
+) -> Samples:
+    """The bytes or tokens of a text in windows of the sequence length; the last of them are to validate with."""
     count, held_out = _divided(len(table) // length, options)
 
     def take(indices: Sequence[int]) -> Batch:
@@ -120,5 +133,5 @@ def _windows(text: bytes, options: TrainingOptions, world_size: int, length: int
         take=take,
         world_size=world_size,
         seed=options.seed,
-        remark=f"of {options.data} the first {len(text) >> 20} MiB are read" if cut else None,
+        remark=remark,
     )

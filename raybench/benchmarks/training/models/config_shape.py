@@ -41,15 +41,15 @@ def with_config(settings: Mapping[str, Any]) -> dict[str, Any]:
     raybench does not build.
     """
     rest = dict(settings)
-    name = rest.pop("model", None) or _beside_weights(rest.get("weights"))
+    name = rest.pop("model", None) or _beside_weights(**settings)
     if not isinstance(name, str) or not is_config(name):
         return dict(settings)
     return _named(model_of_config(name), name) | rest
 
 
-def _beside_weights(folder: Any) -> str | None:
+def _beside_weights(*, weights: Any = None, **_: Any) -> str | None:
     """The folder of weights, where no model is named and it has a configuration."""
-    return folder if isinstance(folder, str) and (Path(folder) / CONFIG).is_file() else None
+    return weights if isinstance(weights, str) and (Path(weights) / CONFIG).is_file() else None
 
 
 def _named(shape: Transformer, path: str) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def check_model(options: TrainingOptions) -> None:
         raise unknown_name("model", options.model, model_names())
     shape, _ = shape_of(options)
     shape.lora_parameters(options.lora_rank, options.lora_targets)  # raises for a target that it has not
-    if options.data != "random" and shape.vocabulary < BYTE_VALUES:
+    if options.data != "random" and options.tokenizer is None and shape.vocabulary < BYTE_VALUES:
         raise UsageError(f"--data {options.data} is read byte by byte; --vocabulary must be {BYTE_VALUES} or more")
 
 

@@ -133,7 +133,7 @@ def trainable_of(options: TrainingOptions, world_size: int = 1) -> Trainable:
         batch=batch,
         tokens_per_sample=length,
         tied=shape.tied,
-        samples=samples_of(options, world_size, length),
+        samples=samples_of(options, world_size, length, shape.vocabulary),
     )
 
 

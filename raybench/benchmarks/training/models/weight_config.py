@@ -4,19 +4,48 @@ Without it a model computes with Llama's first values, which is as fast, and los
 others: a Llama 3.1 has a rotary base of 500000 and stretched positions, a Qwen2.5 a base of a million.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta, Struct
 
 from raybench.errors import UsageError
 
 CONFIG = "config.json"
 _ROTARY_BASE = 10_000.0
 _PLAIN_ROTATIONS = ("default", "dynamic")  # dynamic changes nothing within the length that it was trained for
+_NEEDED = {
+    "linear": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+}
+_Positive = Annotated[float, Meta(gt=0)]
 _GELUS = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}  # as torch names the approximation
+
+
+class _Rotation(Struct, frozen=True):
+    """``rope_parameters``, or ``rope_scaling`` of older files, as transformers writes it."""
+
+    rope_theta: float | None = None
+    rope_type: str | None = None
+    type: str | None = None
+    factor: _Positive | None = None
+    low_freq_factor: _Positive | None = None
+    high_freq_factor: _Positive | None = None
+    original_max_position_embeddings: _Positive | None = None
+
+
+class _Config(Struct, frozen=True):
+    """What is read of the file."""
+
+    rope_parameters: _Rotation | None = None
+    rope_scaling: _Rotation | None = None
+    rope_theta: _Positive | None = None
+    rms_norm_eps: float | None = None
+    layer_norm_epsilon: float | None = None
+    activation_function: str | None = None
+    hidden_act: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,39 +82,40 @@ def details_of(folder: str) -> Details:
     """
     path = Path(folder) / CONFIG
     try:
-        content = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        return _details(path, content)
+        return _details(path, msgspec.json.decode(path.read_bytes(), type=_Config))
     except FileNotFoundError:
         return PLAIN
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not a configuration of a model: {error}") from error
 
 
-def _details(path: Path, content: Mapping[str, Any]) -> Details:
-    rotation = content.get("rope_parameters") or content.get("rope_scaling") or {}
-    base = rotation.get("rope_theta") or content.get("rope_theta") or _ROTARY_BASE
-    kind = rotation.get("rope_type") or rotation.get("type") or "default"
+def _details(path: Path, config: _Config) -> Details:
+    rotation = config.rope_parameters or config.rope_scaling or _Rotation()
+    kind = rotation.rope_type or rotation.type or "default"
     if kind not in (*_PLAIN_ROTATIONS, "linear", "llama3"):
         raise UsageError(
             f"{path}: positions of the kind '{kind}' are not computed here, so the losses would not be those of these "
             "weights; leave out --weights to measure the speed"
         )
-    epsilon = content.get("rms_norm_eps") or content.get("layer_norm_epsilon") or PLAIN.norm_epsilon
-    activation = content.get("activation_function") or content.get("hidden_act")
+    missing = [name for name in _NEEDED.get(kind, ()) if getattr(rotation, name) is None]
+    if missing:
+        raise UsageError(
+            f"{path} is not a configuration of a model: positions of the kind '{kind}' have no {missing[0]}"
+        )
     return Details(
-        rotary_base=float(base),
-        linear=float(rotation["factor"]) if kind == "linear" else 1.0,
-        stretch=_stretch(rotation) if kind == "llama3" else None,
-        norm_epsilon=float(epsilon),
-        gelu=_GELUS.get(str(activation), PLAIN.gelu),
+        rotary_base=rotation.rope_theta or config.rope_theta or _ROTARY_BASE,
+        linear=rotation.factor if kind == "linear" and rotation.factor else 1.0,
+        stretch=_stretch(path, rotation) if kind == "llama3" else None,
+        norm_epsilon=config.rms_norm_eps or config.layer_norm_epsilon or PLAIN.norm_epsilon,
+        gelu=_GELUS.get(config.activation_function or config.hidden_act or "", PLAIN.gelu),
     )
 
 
-def _stretch(rotation: Mapping[str, Any]) -> Stretch:
-    low, high = float(rotation["low_freq_factor"]), float(rotation["high_freq_factor"])
+def _stretch(path: Path, rotation: _Rotation) -> Stretch:
+    low, high = rotation.low_freq_factor or 0.0, rotation.high_freq_factor or 0.0
     if not low < high:
-        raise ValueError(f"low_freq_factor {low} is not below high_freq_factor {high}")
-    trained = float(rotation["original_max_position_embeddings"])
-    return Stretch(factor=float(rotation["factor"]), low=low, high=high, trained=trained)
+        raise UsageError(f"{path} is not a configuration of a model: low_freq_factor {low} is not below {high}")
+    trained = rotation.original_max_position_embeddings or 0.0
+    return Stretch(factor=rotation.factor or 1.0, low=low, high=high, trained=trained)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from raybench.cli import COMMANDS
+from raybench.version import __version__
 from tests.site.pictures import LINES, PICTURES, PLACES, numbered, numbered_report, terminal
 
 ROOT = Path(__file__).parents[2]
@@ -51,3 +52,12 @@ def test_the_guide_explains_each_number_of_its_pictures() -> None:
     assert numbered_report().count("border-radius:50%") == len(PLACES)  # every place is still in the page
     with pytest.raises(ValueError, match="no line"):
         numbered(terminal().replace("VERDICT", "ANSWER"))
+
+
+def test_the_changelog_has_this_version_and_says_nothing_twice() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (\S+)(?: - \d{4}-\d\d-\d\d)?$", text, re.MULTILINE)
+    assert headings[-2:] == [__version__, "Unreleased"]  # versions in the order of time
+    bullets = re.findall(r"^- .*(?:\n  .*)*", text, re.MULTILINE)
+    assert len(bullets) > 30
+    assert len(set(bullets)) == len(bullets)

@@ -79,7 +79,7 @@ def inspector_side(name: str, texts: Sequence[str]) -> Side:
             call[which] = max(seconds, call.get(which, 0.0))
     return Side(
         name=name,
-        kind="files of NCCL Inspector",
+        kind="record of NCCL Inspector",
         run_ids=(name,),
         machine={"nodes x ranks": ", ".join(sorted(sizes)) or "unknown"},
         figures={key: _figure(size, call) for (key, size), call in calls.items()},

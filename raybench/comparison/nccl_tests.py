@@ -26,7 +26,7 @@ _VERSION = re.compile(
 )
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 _MOST_ERROR = 0.1  # up to 2.11 the column was a relative error, rounding of half precision included
-KIND = "output of nccl-tests"
+KIND = "result of nccl-tests"
 PLACES = ("out of place", "in place")
 
 

@@ -66,7 +66,7 @@ def test_calls_of_inspector_take_as_long_as_their_slowest_rank(tmp_path: Path) -
     steady = DIAGNOSTICS / "cases" / "collective-slow" / "steady" / "input.log"
     side = side_of(steady)
     ((key, figure),) = side.figures.items()
-    assert (side.kind, key.benchmark, key.point) == ("files of NCCL Inspector", "AllReduce, 4 ranks", "256M")
+    assert (side.kind, key.benchmark, key.point) == ("record of NCCL Inspector", "AllReduce, 4 ranks", "256M")
     whole = steady.read_text(encoding="utf-8").splitlines(keepends=True)
     for number in range(2):  # a file a process, as Inspector writes them
         (tmp_path / f"{number}.log").write_text("".join(whole[number::2]), encoding="utf-8")
@@ -154,7 +154,7 @@ def test_a_folder_of_several_logs_is_compared_by_the_spread_between_them(tmp_pat
     (large,) = [one for one in found.figures if one.point == "256M" and "out of" in one.benchmark]
     assert (found.exit_code, large.repeated, large.counts) == (1, "runs", (3, 3))
     kept = create_baseline([tmp_path / "before"])
-    assert (kept.kind, len(kept.run_ids)) == ("output of nccl-tests", 3)
+    assert (kept.kind, len(kept.run_ids)) == ("result of nccl-tests", 3)
 
 
 def test_what_holds_no_result_is_refused_in_one_line(tmp_path: Path) -> None:

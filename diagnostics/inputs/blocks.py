@@ -23,12 +23,12 @@ def reuse_freed_memory() -> None:
     bytes(_REUSED_BYTES)
 
 
-def newlines(block: bytes, start: int = 0) -> int:
-    """How many newlines there are from a place on.
+def newlines(block: bytes, start: int = 0, stop: int | None = None) -> int:
+    """How many newlines there are from one place to another.
 
     ``count`` looks at each byte; ``replace`` finds them with memchr: of lines as long as NCCL's in half the time.
     """
-    rest = block[start:] if start else block
+    rest = block[start:stop]
     return len(rest) - len(rest.replace(b"\n", b"")) if len(rest) > _LONG_BYTES else rest.count(b"\n")
 
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -29,19 +29,21 @@ class LiteralIndex:
 
     def numbers_in(self, text: bytes) -> list[int]:
         """The numbers of the literals that a text holds, in order."""
-        literals = self._literals
-        return sorted({number for number in self._possible(text) if literals[number] in text})
+        literals, find = self._literals, text.find
+        return sorted({number for number in self._possible(text) if find(literals[number]) >= 0})
 
     def any_in(self, text: bytes) -> bool:
         """Whether a text holds any of the literals."""
-        return any(self._literals[number] in text for number in self._possible(text))
+        literals, find = self._literals, text.find
+        return any(find(literals[number]) >= 0 for number in self._possible(text))
 
-    def _possible(self, text: bytes) -> Iterator[int]:
-        yield from self._short
+    def _possible(self, text: bytes) -> list[int]:
+        possible = self._short.copy()
         for width, known in self._known.items():
             of_window = self._of_window[width]
             for window in known.intersection(_windows(text, width)):
-                yield from of_window[window]
+                possible += of_window[window]
+        return possible
 
 
 @lru_cache(maxsize=2)  # several tables are asked for the same text, one after another

@@ -40,6 +40,7 @@ MAX_SHAPE_BYTES = 2**23  # of all shapes that one gate remembers
 SHAPE_OVERHEAD_BYTES = 100  # of each in a set
 MARK = b"] NCCL INFO "
 WARN = b"NCCL WARN"  # which is among ALWAYS
+_WARNING = b" NCCL WARN "
 _STARTS = 0  # the number of the mark of starts among the expressions
 MANY_MARKS = 100  # of a block
 _DIGITS = b"0123456789"
@@ -134,7 +135,7 @@ class Gate:
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
             if self.skips_init and raw.find(INIT_MARK) >= 0 and self._says_nothing(raw):
                 continue
-            number, counted = number + block.count(b"\n", counted, start), start
+            number, counted = number + newlines(block, counted, start), start
             yield number, raw
             if raw.find(MARK) < 0 and is_continued(raw):
                 self.wrapped = MAX_WRAPPED_LINES
@@ -272,14 +273,22 @@ def nccl_lines_of(block: bytes, lines: int, *, by_mark: bool, ends: Sequence[int
     if marked == lines:
         return marked
     if by_mark and marked > MANY_MARKS:
-        warned = ends is None or any(block.startswith(WARN, end - len(WARN)) for end in ends)
-        return marked + (block.count(b" NCCL WARN ") if warned else 0)
+        return marked + (block.count(_WARNING) if ends is None else _warnings_at(block, ends))
     if block.count(b"CCL") == marked:
         return marked
     between = block.split(MARK)
     between[0] = b"\n" + between[0]
     between[-1] += b"\n"
     return marked + sum(_named_lines(text) for text in between if text.count(b"\n") > 1)
+
+
+def _warnings_at(block: bytes, ends: Sequence[int]) -> int:
+    """As ``block.count(_WARNING)``, where a scan tells where all matches end, those of WARN among them."""
+    count = behind = 0
+    for end in ends:
+        if (start := end - len(WARN) - 1) >= behind and block.startswith(_WARNING, start):
+            count, behind = count + 1, start + len(_WARNING)
+    return count
 
 
 def _named_lines(text: bytes) -> int:

@@ -370,7 +370,7 @@ EXPRESSIONS = (
     ),
     rb"-> [1-68] \[(?:Proxy|Progress) Thread\]",
 )
-CONNECTED = (rb"Connected all ",)  # until both of its texts are known; then only what else begins so
+CONNECTED = (rb"Connected all ",)  # until both of its texts are known; then only how the ring uses the network
 KNOWN_CONNECTED = (b"INFO Connected all rings", b"INFO Connected all trees")
 # frequent kinds: all of them while the detail lasts, later only the forms that change a judgement
 DETAIL = (
@@ -396,7 +396,7 @@ INIT = (
     rb" nNodes ",
 )
 ODD = (
-    rb"Connected all (?:[^rt\n]|rings[^\n]|trees[^\n]|r[^i\n]|t[^r\n])",
+    rb"use ring PXN",
     rb" via NET/[^/\n]{1,60}/[0-9]{1,9}(?:\([0-9]{1,9}\))?(?:/Shared|[ \r\n]|$)",
     rb" via NET/(?:Socket|FastSocket)",
     rb" via SHM",

@@ -6,10 +6,11 @@ itself; as long as the reader wants the detail of other pieces, it reads them it
 """
 
 import struct
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import tee
+from itertools import chain
 from mmap import mmap
 
 from diagnostics.errors import UnreadableInputError
@@ -119,6 +120,19 @@ def is_sparse(batches: Iterable[Batch]) -> bool:
     return not any((lines := lines + batch.block.count(b"NCCL INFO ")) > SPARSE_LINES for batch in batches)
 
 
+def _held_back(batches: Iterable[Batch], held: deque[Batch]) -> Iterator[Batch]:
+    """The batches, each kept for later. ``tee`` would keep 57 of them, more than the cache of a processor holds."""
+    for batch in batches:
+        held.append(batch)
+        yield batch
+
+
+def _released(held: deque[Batch]) -> Iterator[Batch]:
+    """The batches that were kept, none longer than it is needed."""
+    while held:
+        yield held.popleft()
+
+
 def is_sparse_part(part: Part) -> bool:
     """Whether a piece that is not sifted is sparse; one that cannot be read is not."""
     try:
@@ -195,12 +209,11 @@ class Sieve:
         gate.known = dict.fromkeys(gate.known, 0)
         gate.tells_starts = job.starts.told
         try:
-            batches, ahead = tee(read_part(piece.part))
-            sifted.sparse = is_sparse(ahead)
-            del ahead  # else each batch is kept for it
+            batches, held = read_part(piece.part), deque[Batch]()
+            sifted.sparse = is_sparse(_held_back(batches, held))
             gate.begin_piece(sparse=sifted.sparse)
             gate.detailed = sifted.sparse
-            for batch in batches:
+            for batch in chain(_released(held), batches):
                 if batch.note or batch.skipped is not None:  # JSON objects, each with a number of its own
                     return None
                 block = as_written(batch.block)

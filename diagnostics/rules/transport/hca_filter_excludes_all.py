@@ -50,5 +50,6 @@ RULE = Rule(
     severity="critical",
     actions=("fix-hca-filter", "list-rdma-devices"),
     check=check,
+    victim_of=("gpu-out-of-memory", "host-memory-exhausted", "duplicate-gpu"),
     slow=True,
 )

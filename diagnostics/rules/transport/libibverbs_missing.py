@@ -49,5 +49,6 @@ RULE = Rule(
     severity="warning, critical together with tcp-fallback, info on one node",
     actions=("install-verbs", "list-rdma-devices"),
     check=check,
+    victim_of=("gpu-out-of-memory", "host-memory-exhausted", "duplicate-gpu"),
     slow=True,
 )

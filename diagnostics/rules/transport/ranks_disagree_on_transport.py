@@ -21,7 +21,7 @@ from diagnostics import transport
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts, Process, ProcessKey
 from diagnostics.findings import Finding
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, MAX_NAMED, Outcome, Rule, conclude, found
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -93,7 +93,9 @@ def _conclude(facts: JobFacts, chosen: Mapping[str, Sequence[tuple[str, Event]]]
         else "Ranks that use different networks cannot exchange data: initialisation hangs or fails.",
         hosts={host for host, _ in few},
     )
-    return replace(finding, sequence=firsts[1].origin.sequence)  # the first alone is no disagreement
+    fewer = all(len(few) < len(users) for users in chosen.values() if users is not few)
+    named = facts.ranks_of(event for _, event in few)[:MAX_NAMED] if fewer else finding.ranks  # as the hosts
+    return replace(finding, ranks=named, sequence=firsts[1].origin.sequence)  # the first alone is no disagreement
 
 
 def _from_handshake(facts: JobFacts) -> Outcome:
@@ -121,5 +123,6 @@ RULE = Rule(
     severity="critical",
     actions=("same-environment", "same-version", "list-rdma-devices"),
     check=check,
+    victim_of=("gpu-out-of-memory", "host-memory-exhausted", "duplicate-gpu"),
     explained_by=("rdma-device-not-openable", "libibverbs-missing"),
 )

@@ -64,5 +64,6 @@ RULE = Rule(
     severity="warning, critical together with tcp-fallback, info on one node",
     actions=("open-device-permission", "give-devices"),
     check=check,
+    victim_of=("gpu-out-of-memory", "host-memory-exhausted", "duplicate-gpu"),
     slow=True,
 )

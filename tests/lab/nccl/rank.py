@@ -2,7 +2,7 @@
 
 MEETING is a path that all ranks see: rank 0 writes the unique id there, the others wait for it. Steps, in order: init,
 split, allreduce[=COUNT], broadcast, broadcast-from=ROOT, sendrecv, put, sleep=SECONDS, abort, destroy, die (SIGKILL),
-die-in=SECONDS, files=LIMIT, link-down, ras, say=TEXT, meet (wait for all ranks, then end). Results go to its output.
+stop, die-in=SECONDS, files=LIMIT, link-down, ras, say=TEXT, meet (wait for all, then end). Results go to stdout.
 RANK_DEVICE, RANK_RANK and RANK_WORLD_SIZE are a launcher that tells this process something else; with RANK_OWN_ID each
 rank makes its id itself, as with NCCL_COMM_ID.
 """
@@ -192,6 +192,7 @@ class Rank:
             "sleep": lambda: time.sleep(float(value)),
             "say": lambda: os.write(1, f"{value}\n".encode()),
             "die": lambda: os.kill(os.getpid(), signal.SIGKILL),
+            "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
             "die-in": lambda: threading.Timer(float(value), os.kill, (os.getpid(), signal.SIGKILL)).start(),
             "files": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (int(value), int(value))),
             "link-down": lambda: subprocess.run(["ip", "link", "set", "eth0", "down"], check=True),

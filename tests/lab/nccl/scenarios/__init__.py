@@ -3,6 +3,7 @@
 from tests.lab.nccl.scenario import Scenario
 
 from . import (
+    at_once,
     gpus,
     healthy,
     neighbours,
@@ -32,4 +33,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *together.SCENARIOS,
     *traffic.SCENARIOS,
     *neighbours.SCENARIOS,
+    *at_once.SCENARIOS,
 )

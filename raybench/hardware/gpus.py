@@ -65,6 +65,7 @@ SHORT_NAMES: Mapping[str, str] = MappingProxyType(
         "h200-nvl": "H200 NVL",
         "h800": "H800 SXM",
         "gh200": "GH200 96GB",
+        "mi250": "MI250 (one of its two GPUs)",
         "mi250x": "MI250X (one of its two GPUs)",
     }
 )

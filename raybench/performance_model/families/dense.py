@@ -44,9 +44,60 @@ def _olmo2(name: str, fields: Fields) -> Transformer:
     return rotary(name, fields, head_norms=True, head_norm_weights="projection")
 
 
+def _seed_oss(name: str, fields: Fields) -> Transformer:
+    without(fields, "attention_out_bias", "mlp_bias")
+    return rotary(name, fields, shared=8, qkv_biases=flag(fields, "attention_bias", default=True))
+
+
+def _ernie(name: str, fields: Fields) -> Transformer:
+    without(fields, "use_bias")
+    return rotary(name, fields, shared=2, tied=flag(fields, "tie_word_embeddings", default=True))
+
+
+def _hunyuan(name: str, fields: Fields) -> Transformer:
+    without(fields, "attention_bias")
+    return rotary(name, fields, head_norms=True)
+
+
+def _exaone4(name: str, fields: Fields) -> Transformer:
+    return rotary(name, fields, shared=32, head_norms=True)
+
+
+def _arcee(name: str, fields: Fields) -> Transformer:
+    """A ReLU, squared, in place of SwiGLU."""
+    without(fields, "attention_bias", "mlp_bias")
+    return rotary(name, fields, gated=False)
+
+
+def _glm(name: str, fields: Fields) -> Transformer:
+    return rotary(name, fields, shared=2, qkv_biases=flag(fields, "attention_bias", default=True))
+
+
+def _glm4(name: str, fields: Fields) -> Transformer:
+    """GLM-4 of 2025: norms behind attention and MLP, too."""
+    biases = flag(fields, "attention_bias", default=False)
+    return rotary(name, fields, shared=2, qkv_biases=biases, norms_per_layer=4)
+
+
+def _cohere(name: str, fields: Fields) -> Transformer:
+    """Command R: attention and the MLP read one norm, which has a scale only."""
+    without(fields, "attention_bias", "use_qk_norm")
+    tied = flag(fields, "tie_word_embeddings", default=True)
+    return rotary(name, fields, norms_per_layer=1, parallel=True, tied=tied)
+
+
 READERS: Mapping[str, Reader] = {
     "llama": _llama,
+    "arcee": _arcee,
+    "cohere": _cohere,
+    "cohere2": _cohere,
+    "ernie4_5": _ernie,
+    "exaone4": _exaone4,
+    "glm": _glm,
+    "glm4": _glm4,
     "granite": _llama,
+    "hunyuan_v1_dense": _hunyuan,
+    "seed_oss": _seed_oss,
     "smollm3": _smollm3,
     "mistral": _mistral,
     "phi3": _phi3,

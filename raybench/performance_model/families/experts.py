@@ -97,11 +97,31 @@ def _gpt_oss(name: str, fields: Fields) -> Transformer:
     )
 
 
+def _glm4_moe(name: str, fields: Fields) -> Transformer:
+    """GLM-4.5: experts beside shared ones, the first layers without."""
+    layers, dense = whole(fields, "num_hidden_layers"), whole(fields, "first_k_dense_replace", least=0)
+    if dense > layers:
+        raise ValueError(f"first_k_dense_replace is {dense}, of {layers} layers")
+    width = whole(fields, "moe_intermediate_size")
+    return rotary(
+        name,
+        fields,
+        qkv_biases=flag(fields, "attention_bias", default=False),
+        head_norms=flag(fields, "use_qk_norm", default=False),
+        feedforward=width,
+        shared_feedforward=width * whole(fields, "n_shared_experts"),
+        dense_layers=dense,
+        dense_feedforward=whole(fields, "intermediate_size"),
+        **_experts(fields, "n_routed_experts"),
+    )
+
+
 def _experts(fields: Fields, *names: str) -> dict[str, int]:
     return {"experts": whole(fields, *names), "experts_per_token": whole(fields, "num_experts_per_tok")}
 
 
 READERS: Mapping[str, Reader] = {
+    "glm4_moe": _glm4_moe,
     "gpt_oss": _gpt_oss,
     "llama4_text": _llama4,
     "mixtral": _mixtral,

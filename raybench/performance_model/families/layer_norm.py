@@ -40,6 +40,41 @@ def _starcoder2(name: str, fields: Fields) -> Transformer:
     return rotary(name, fields, shared=2, gated=False, norm="layer", biases=True, tied=tied)
 
 
+def _nemotron(name: str, fields: Fields) -> Transformer:
+    """A ReLU, squared, in place of SwiGLU; no biases but those of its norms."""
+    without(fields, "attention_bias", "mlp_bias")
+    return rotary(name, fields, gated=False, norm="layer")
+
+
+def _stablelm(name: str, fields: Fields) -> Transformer:
+    without(fields, "use_parallel_residual", "qk_layernorm")
+    return rotary(name, fields, shared=32, norm="layer", qkv_biases=flag(fields, "use_qkv_bias", default=False))
+
+
+def _gpt_bigcode(name: str, fields: Fields) -> Transformer:
+    """StarCoder and SantaCoder: GPT-2 whose heads share keys and values."""
+    without(fields, "add_cross_attention")
+    shared = 1 if flag(fields, "multi_query", default=True) else whole(fields, "n_head")
+    hidden, positions = whole(fields, "n_embd"), whole(fields, "n_positions", default=1024)
+    return Transformer(
+        name=name,
+        layers=whole(fields, "n_layer"),
+        hidden=hidden,
+        heads=whole(fields, "n_head"),
+        kv_heads=shared,
+        feedforward=whole(fields, "n_inner", default=4 * hidden),
+        vocabulary=whole(fields, "vocab_size"),
+        gated=False,
+        norm="layer",
+        biases=True,
+        tied=flag(fields, "tie_word_embeddings", default=True),
+        positions=positions,
+        context=positions,
+        formula_gelu=fields.get("activation_function", "gelu_pytorch_tanh") in _FORMULAS,
+        drops=fields.get("resid_pdrop", 0.1) != 0,
+    )
+
+
 def _phi(name: str, fields: Fields) -> Transformer:
     """Phi-1 and 2: attention and the MLP read one norm; the output layer has a bias, too."""
     without(fields, "qk_layernorm", "tie_word_embeddings")
@@ -87,7 +122,10 @@ def _queries_share(fields: Fields) -> bool:
 READERS: Mapping[str, Reader] = {
     "falcon": _falcon,
     "gpt2": _gpt2,
+    "gpt_bigcode": _gpt_bigcode,
     "gpt_neox": _gpt_neox,
+    "nemotron": _nemotron,
     "phi": _phi,
+    "stablelm": _stablelm,
     "starcoder2": _starcoder2,
 }

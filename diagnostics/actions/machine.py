@@ -114,6 +114,31 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "only": ["amd"],
         },
     ],
+    "test-gpu": [
+        {
+            "text": "Take the node out of service, and test its GPUs and NVLink before it gets another job.",
+            "commands": [
+                "dmesg -T | grep -iE 'xid|nvlink'",
+                "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
+                "dcgmi diag -r 3",
+            ],
+            "link": "https://docs.nvidia.com/deploy/xid-errors/",
+            "never": ["amd"],
+        },
+        {
+            "text": "Take the node out of service, and test its GPUs before it gets another job.",
+            "commands": ["dmesg -T | grep -i amdgpu", "amd-smi metric --ecc"],
+            "link": "https://rocm.docs.amd.com/",
+            "only": ["amd"],
+        },
+    ],
+    "give-gpu": [
+        {
+            "text": "Does the driver answer on the host, and then in a container of its own?",
+            "commands": ["nvidia-smi", "nvidia-container-cli info", "docker run --rm --gpus all ubuntu nvidia-smi"],
+            "link": "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html",
+        }
+    ],
     "check-fabric-manager": [
         {
             "text": (

@@ -20,7 +20,15 @@ from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, stoppe
 from diagnostics.rules.node.gpu_out_of_memory import says_memory
 from diagnostics.rules.node.nvls_failed import failures_of_multicast
 
+_OF_CONTAINER = "nvidia-container-cli"
 _MEANING = (
+    (
+        _OF_CONTAINER,
+        (
+            "The container was not given a GPU: the driver of its host is not loaded, or it and the container toolkit "
+            "do not fit. No call of CUDA was made."
+        ),
+    ),
     ("libnvidia-ml", "The driver's library is not there: a container that was started without the GPUs' runtime."),
     ("version mismatch", "The driver was updated while its old module is loaded: reload it, or restart the host."),
     ("GPU is lost", "The GPU no longer answers on PCIe; the hardware needs attention."),
@@ -51,6 +59,8 @@ _MEANING = (
     ("ECC", "The GPU's memory has an error that cannot be corrected; the hardware needs attention."),
 )
 
+_OF_HARDWARE = r"(?i)uncorrectable ECC|GPU is lost|off the bus|\bnvlink\b.*error"
+_OF_SETUP = r"(?i)nvidia-container-cli|libnvidia-ml|no GPUs found|Driver/library version mismatch|driver not loaded"
 _XID = r"\bXid \([^)]*\): (?P<number>\d+)"
 _NVLINK_XIDS = frozenset({74, 121, 137, *range(144, 151), 155})  # 121 is NVLink-C2C; 144 to 150 Blackwell's links
 _RESULT = r"(?i)unhandled ?(?:cuda|hip) ?error"
@@ -88,6 +98,7 @@ def check(facts: JobFacts) -> Outcome:
     reason = (events[0].fields.get("reason") or events[0].fields.get("text", "")).strip()
     api = "CUDA" if facts.library == "NCCL" else "HIP"
     said = "GPU fault" if _is_of_hardware(events[0]) else f"{api} error"
+    said = "The container has no GPU" if reason.startswith(_OF_CONTAINER) else said
     return found(
         conclude(
             facts,
@@ -97,8 +108,16 @@ def check(facts: JobFacts) -> Outcome:
             summary=f"{said}: {reason[:140]}",
             explanation=_meaning(reason),
             occurrences=len(events),
+            actions=_advice(events[0], reason),
         )
     )
+
+
+def _advice(event: Event, reason: str) -> tuple[str, ...]:
+    """What to do about a fault of the hardware, and where CUDA was never reached; the program else."""
+    if _is_of_hardware(event) or compiled(_OF_HARDWARE).search(reason):
+        return ("test-gpu",)
+    return ("give-gpu",) if compiled(_OF_SETUP).search(reason) else ("debug-cuda",)
 
 
 def _is_of_hardware(event: Event) -> bool:
@@ -140,6 +159,7 @@ def _by_result(facts: JobFacts) -> Outcome:
             summary=f"A call of {'CUDA' if facts.library == 'NCCL' else 'HIP'} failed in NCCL, and no line says which",
             explanation="NCCL's result says no more than that. NCCL_DEBUG=WARN on every rank shows the call and CUDA's "
             "reason: mostly memory, an earlier error of the program's kernels, or a driver that is too old.",
+            actions=("debug-cuda",),
         )
     )
 
@@ -158,6 +178,6 @@ RULE = Rule(
     id="cuda-error",
     title="A CUDA or HIP error",
     severity="critical",
-    actions=("debug-cuda",),
+    actions=("debug-cuda", "test-gpu", "give-gpu"),
     check=check,
 )

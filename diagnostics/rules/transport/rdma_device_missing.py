@@ -16,6 +16,8 @@ from diagnostics import transport
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, by_nodes, conclude, found, plural
 
+_COSTS_NOTHING = "no data crosses the network, so it costs nothing"
+
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a rank lists no device and no better reason is printed."""
@@ -41,7 +43,8 @@ def check(facts: JobFacts) -> Outcome:
             summary="No RDMA NIC found" + (f" on {plural(len(hosts), 'host')}" if hosts else ""),
             explanation="NCCL saw no verbs device with an active port: no NIC, no driver, port down, or a "
             "container without "
-            "/dev/infiniband." + by_nodes(facts, on_one="no data crosses the network, so it costs nothing"),
+            "/dev/infiniband."
+            + (" NCCL stops, as no network is left." if refused else by_nodes(facts, on_one=_COSTS_NOTHING)),
             occurrences=facts.count("ib-no-device") or len(events),
             blocks=refused,
         )

@@ -32,6 +32,19 @@ SENTENCES = (
         "This tells how",
     ),
     (
+        "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown\n",
+        "No call of CUDA",
+        "fork",
+    ),
+    (
+        (
+            "n1:9:9 [0] NCCL INFO NET/IB : No device found.\n"
+            "n1:9:9 [0] plugin/net.cc:210 NCCL WARN Failed to initialize any NET plugin\n"
+        ),
+        "NCCL stops",
+        "costs nothing",
+    ),
+    (
         "Horovod: tensors were submitted to be reduced, gathered or broadcasted by subset of ranks\n",
         "Horovod",
         "PyTorch",
@@ -45,3 +58,15 @@ def test_a_sentence_claims_no_more_than_the_log_shows(text: str, said: str, unsa
     told = f"{finding.summary} {finding.explanation}"
     assert said in told
     assert not unsaid or unsaid not in told
+
+
+@pytest.mark.parametrize(("text", "advice"), [
+    ("NVRM: Xid (PCI:0000:9b:00): 79, pid=7, GPU has fallen off the bus.\n", "out of service"),
+    ("RuntimeError: CUDA error: uncorrectable ECC error encountered\n", "out of service"),
+    ("nvidia-container-cli: ldcache error: process /sbin/ldconfig failed\n", "on the host"),
+    ("RuntimeError: CUDA error: an illegal memory access was encountered\n", "asynchronous error"),
+])  # fmt: skip
+def test_advice_is_of_the_hardware_the_container_or_the_program(text: str, advice: str) -> None:
+    told = diagnose(text).findings[0].recommendations
+    assert len(told) == 1
+    assert advice in told[0].text

@@ -282,6 +282,8 @@ def _efficiency(text: str) -> "Efficiency":
         shares = float(low), float(high or low)
     except ValueError:
         raise UsageError(f"--efficiency '{text}' is not LOW:HIGH, such as 0.35:0.45") from None
+    if shares[1] > 1:  # fitted ones may be above: of all scores of attention
+        raise UsageError(f"--efficiency '{text}' is above the peak; give shares of it, such as 0.35:0.45")
     return Efficiency(low=shares[0], high=shares[1], source="given")
 
 

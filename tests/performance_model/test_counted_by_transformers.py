@@ -30,7 +30,7 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 def counted(fields, layers, tokens):
     kind = fields.pop("model_type")
-    fields["n_layer" if kind == "gpt2" else "num_hidden_layers"] = layers
+    fields["n_layer" if "n_layer" in fields else "num_hidden_layers"] = layers
     config = CONFIG_MAPPING[kind](**fields)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")

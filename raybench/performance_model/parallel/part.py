@@ -14,6 +14,10 @@ from raybench.performance_model.layout import Layout
 from raybench.performance_model.training_setup import TrainingSetup, keeps_gathered
 from raybench.performance_model.transformer import Transformer
 
+# Stages that may have the token embedding, or the output layer, in place of a layer (Megatron-LM's
+# --account-for-embedding-in-pipeline-split and -loss-): Qwen3-235B has 94 layers in 96 stages so.
+_OUTER_STAGES = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPart(Transformer):
@@ -105,7 +109,7 @@ def _check(model: Transformer, layout: Layout) -> None:
             "be divided so; choose a divisor"
         )
     stages = layout.pipeline * layout.virtual_stages
-    if stages > model.layers:
+    if stages > model.layers + _OUTER_STAGES:
         raise UsageError(
             f"a pipeline of {stages} stages (--pipeline-parallel x --virtual-stages) is longer than the "
             f"{model.layers} layers of {model.name}"

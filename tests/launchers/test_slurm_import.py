@@ -10,6 +10,7 @@ from raybench.cli.launching.slurm_jobs import command
 from raybench.errors import UsageError
 from raybench.launchers.ended_job import EndedJob
 from raybench.launchers.slurm.job_output import job_id_of, output_of
+from raybench.launchers.slurm.training_output import TrainingOutput
 from raybench.services.launching.slurm_import import exit_code_of, import_outputs
 
 # nccl-tests 2.13 and later, and before; as all_reduce_perf prints them.
@@ -101,6 +102,54 @@ def test_each_job_has_its_verdict(tmp_path: Path) -> None:
     assert exit_code_of(list(found.values())) == 1
     assert exit_code_of([found["1"], found["7"]]) == 3
     assert exit_code_of([found["1"], found["2"]]) == 0
+
+
+# As in the tutorials of computing centres; of transformers' Trainer; and of Lightning.
+TRAINED = (
+    "World size: {ranks}\nEpoch 48: train_loss=0.1210 val_loss=0.1250 val_acc=0.9511\n"
+    "Epoch 49: train_loss=0.1201 val_loss=0.1187 val_acc=0.9530\nBest validation loss: 0.1187\n"
+    "Total training time: {seconds} seconds\n"
+)
+
+
+def test_trainings_of_any_program_are_compared(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        job1=TRAINED.format(ranks=1, seconds=362.45),
+        job4=TRAINED.format(ranks=4, seconds=95.23),
+        job8=TRAINED.format(ranks=8, seconds=57.14),
+        job9=TRAINED.format(ranks=8, seconds=9).rpartition("Total")[0],
+        job10=TRAINED.format(ranks=8, seconds=9) + TORCHRUN,
+    )
+    answer = CliRunner().invoke(command, ["import", str(tmp_path / "slurm-*.out")])
+    assert "job 1: OK: trained in 362.45 s on 1 rank, validation loss 0.1187, accuracy 95.3%" in answer.output
+    assert "job 4: 3.81x the speed of the fewest ranks, 95.2% efficient" in answer.output
+    assert "job 8: 6.34x the speed of the fewest ranks, 79.3% efficient" in answer.output
+    assert "job 9: UNKNOWN: trained on 8 ranks, validation loss 0.1187, accuracy 95.3%; no line says" in answer.output
+    assert "job 10: CRITICAL" in answer.output  # whatever it printed before it broke
+    assert answer.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("{'train_runtime': 61.5, 'train_samples_per_second': 3.2}", TrainingOutput(seconds=61.5)),
+        ("Total training time: 1.5 min", TrainingOutput(seconds=90.0)),
+        ("training time = 2 hours", TrainingOutput(seconds=7200.0)),
+        (
+            "{'eval_loss': '2.31', 'eval_accuracy': 0.41}",
+            TrainingOutput(validation_loss=2.31, validation_accuracy=0.41),
+        ),
+        ("Validation accuracy: 95.3 %", TrainingOutput(validation_accuracy=0.953)),
+        ("val_acc: 95.3", None),  # of what, it does not say
+        ("train_loss=0.12", None),
+        ("Total training time: soon", None),
+        ("GPUs: 8", None),
+        ("training time: 3 parsecs", None),
+    ],
+)
+def test_what_a_line_says_of_a_training(line: str, found: TrainingOutput | None) -> None:
+    assert output_of([line]).training == found
 
 
 def test_files_of_a_job_are_one_job_and_its_results_are_named(tmp_path: Path) -> None:

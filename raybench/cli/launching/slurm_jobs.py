@@ -32,7 +32,11 @@ def command() -> None:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with each job's whole diagnosis.")
 def import_command(paths: tuple[str, ...], as_json: bool) -> None:
-    """Say of each job what its output proves: by NCCL's lines, nccl-tests' tables, and raybench's own verdict."""
+    """Say of each job what its output proves: by NCCL's lines, nccl-tests' tables, and raybench's own verdict.
+
+    Of trainings of any program: how long they took, on how many ranks, what they learned, and what more ranks brought.
+    """
+    from raybench.launchers.slurm.training_output import speedups
     from raybench.services.launching.slurm_import import exit_code_of, import_outputs
 
     jobs = import_outputs(paths)
@@ -42,6 +46,9 @@ def import_command(paths: tuple[str, ...], as_json: bool) -> None:
         else:
             for job in jobs:
                 _print(job)
+            for one in speedups((str(job.job), job.output.training) for job in jobs):
+                gain = f"{one.ratio:.2f}x the speed of the fewest ranks, {one.efficiency:.1%} efficient"
+                click.echo(f"job {_plain(one.job)}: {gain}")
     sys.exit(exit_code_of(jobs))
 
 
@@ -54,6 +61,8 @@ def _print(job: "ImportedJob") -> None:
         known = f"{average:g} GB/s average busbw" if average is not None else "cut before its end"
         largest = f"{test.largest_bus_gb_per_second:g} GB/s at {test.largest_bytes} bytes"
         click.echo(f"  {_plain(test.name or 'nccl-tests')}: {known}, {largest}")
+    if job.output.training is not None and job.output.training.text != job.reason:
+        click.echo(f"  {_plain(job.output.training.text)}")
     for folder in job.results:
         click.echo(f"  results: {folder} (raybench show {folder})")
     click.echo(f"  more: raybench diagnose {' '.join(str(path) for path in job.files)}")

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from raybench.launchers.slurm.training_output import TrainingLines, TrainingOutput
+
 _MOST_LETTERS = 4000
 # slurm-1417.out, slurm-1417_3.out (an array), train.1417.err, nccl-1417-gpu03.log
 _IDS = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,10})(?:_([0-9]{1,7}))?(?=[-.][^/]*$)")
@@ -45,13 +47,17 @@ class NcclTest:
 
 @dataclass(slots=True, kw_only=True)
 class JobOutput:
-    """What was printed. ``verdict`` and ``reason``: the last of raybench's own; ``run`` and ``what``: its run."""
+    """What was printed. ``verdict`` and ``reason``: the last of raybench's own; ``run`` and ``what``: its run.
+
+    ``training``: what a training of any program printed.
+    """
 
     run: str = ""
     what: str = ""
     verdict: str = ""
     reason: str = ""
     tests: list[NcclTest] = field(default_factory=list)
+    training: TrainingOutput | None = None
 
 
 def job_id_of(path: str) -> JobId:
@@ -64,7 +70,7 @@ def job_id_of(path: str) -> JobId:
 
 def output_of(lines: Iterable[str]) -> JobOutput:
     """Read the lines of one job's output."""
-    output, table = JobOutput(), _Table()
+    output, table, training = JobOutput(), _Table(), TrainingLines()
     for line in lines:
         text = _PREFIX.sub("", line[:_MOST_LETTERS].rstrip("\r\n"), count=1)
         if (run := _RUN.match(text)) is not None:
@@ -73,7 +79,9 @@ def output_of(lines: Iterable[str]) -> JobOutput:
             output.verdict, output.reason = verdict[1].lower(), verdict[2]
         else:
             output.tests.extend(table.take(text))
+            training.take(text)
     output.tests.extend(table.rest())
+    output.training = training.found()
     return output
 
 

@@ -44,6 +44,7 @@ class ImportedJob:
             "reason": self.reason,
             "run": self.output.run or None,
             "nccl_tests": [asdict(test) for test in self.output.tests],
+            "training": asdict(self.output.training) if self.output.training else None,
             "results": [str(path) for path in self.results],
             "diagnosis": self.diagnosis.to_json(),
         }
@@ -104,11 +105,13 @@ def _job(job: JobId, paths: tuple[Path, ...]) -> ImportedJob:
 
 def _concluded(diagnosis: Diagnosis, output: JobOutput, ended: EndedJob | None) -> tuple[Verdict, str]:
     """The gravest; a diagnosis that does not tell gives way to what raybench or a whole table of nccl-tests says."""
-    said = [*_of_raybench(output, ended), *_of_tests(output)]
+    said = [*_of_raybench(output, ended), *_of_tests(output), *_of_training(output)]
     told = diagnosis.verdict != "unknown" and not diagnosis.empty
     if told:
         first = next((one.summary for one in diagnosis.findings if one.severity != "info"), diagnosis.explanation)
         said.append((diagnosis.verdict, first))
+    if not said and output.training is not None:
+        return "unknown", f"{output.training.text}; no line says that it came to its end"
     if not said:
         return "unknown", "nothing of raybench, NCCL, PyTorch or nccl-tests is in it" if diagnosis.empty else (
             diagnosis.explanation
@@ -133,6 +136,12 @@ def _of_tests(output: JobOutput) -> Iterator[tuple[Verdict, str]]:
             yield "critical", f"{name}: {test.wrong} values are wrong"
         elif test.average_bus_gb_per_second is None:
             yield "incomplete", f"{name}: the table ends before its last line"
+
+
+def _of_training(output: JobOutput) -> Iterator[tuple[Verdict, str]]:
+    """A program that prints how long its training took has come to the end of it."""
+    if output.training is not None and output.training.seconds is not None:
+        yield "ok", output.training.text
 
 
 def _lines(path: Path) -> Iterator[str]:

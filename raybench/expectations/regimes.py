@@ -19,7 +19,8 @@ OPERATIONS = (
     "broadcast",
     "reduce",
 )  # the first four on a mesh, too
-# Boards on which every GPU reaches every other at full speed through switches, or, AMD's eight, in pairs.
+# Boards on which every GPU reaches every other at full speed through switches, or, AMD's eight, in pairs. Cards that are
+# joined by bridges alone (H200 NVL) have such a name, too, and no switch.
 _SWITCHED = ("A100 SXM", "A800 SXM", "H100 SXM", "H800 SXM", "H20", "H200", "B100", "B200", "GB200", "B300", "GB300")
 RACKS = ("GB200", "GB300")  # whose NVLink joins up to 72 GPUs of one rack
 _MESHED = ("MI300X", "MI325X", "MI350X", "MI355X")
@@ -103,7 +104,7 @@ def _why_unknown(operation: str, system: System) -> str | None:
     name, is_meshed = system.gpu.name, system.gpu.name in _MESHED
     across = system.domains > 1
     reasons = (
-        (not is_meshed and not name.startswith(_SWITCHED), f"no published figures of {name} behind a switch or a mesh"),
+        (not is_meshed and not _is_switched(system.gpu), f"no published figures of {name} behind a switch or a mesh"),
         (
             is_meshed and min(system.ranks, system.nvlink_ranks) != _MESH_RANKS,
             f"on {name} only all {_MESH_RANKS} GPUs of a node have published figures",
@@ -124,6 +125,10 @@ def _why_unknown(operation: str, system: System) -> str | None:
         (across and system.nvlink_ranks > _MESH_RANKS, "published figures of several NVLink racks follow no one rule"),
     )
     return next((reason for applies, reason in reasons if applies), None)
+
+
+def _is_switched(gpu: Gpu) -> bool:
+    return gpu.name.startswith(_SWITCHED) and gpu.board_gb_per_s is not None
 
 
 def _most_joined(name: str) -> int:

@@ -20,7 +20,7 @@ from raybench.expectations.expected_fit import HealthyTable, fit_coefficients
 from raybench.expectations.nccl_choice import two_node_choice
 from raybench.expectations.regimes import Regime, System, kinds_of, regime_of
 from raybench.hardware.gpus import gpu_for
-from tests.measurements.expected_bandwidths import coefficient_rows, corpus, fitted_corpus, score
+from tests.measurements.expected_bandwidths import coefficient_rows, corpus, fitted_corpus, never_fitted, score
 
 GIB = 2**30
 TABLES, HEALTHY, _ = fitted_corpus()
@@ -82,12 +82,20 @@ def test_the_second_corpus_by_what_was_fitted_to_the_first() -> None:
 
 
 def test_systems_that_were_never_fitted() -> None:
-    tables, healthy, _ = corpus("unseen2_")
+    tables, healthy, _ = never_fitted()
     total, _, rows = score(tables, healthy, known=shipped_coefficients())
-    assert total.clean >= 11
+    assert total.clean >= 30
     alarms = [row[0] for row in rows if row[4] == "slow"]
-    assert alarms == ["coreweave-a100-4n"], rows  # 0.80 of its NICs, where others reach 0.91 to 1.0
-    assert total.found >= 0.95 * total.faults
+    assert alarms == ["coreweave-a100-4n", "ocijp-a100-2n-horovod"], rows  # 0.80 and 0.85 of their NICs: others 0.91 to 1
+    assert total.found >= 0.9 * total.faults
+
+
+@pytest.mark.parametrize("name", ["H200 NVL", "H100 NVL", "A100 PCIe 80GB", "A800 PCIe 80GB"])
+def test_cards_that_bridges_join_have_no_switch_to_judge_them_by(name: str) -> None:
+    answer = expect("all_reduce", 16 * GIB, replace(ONE_NODE, gpu=gpu_for(name)))
+    assert isinstance(answer, NoExpectation)
+    assert "behind a switch" in answer.reason
+    assert isinstance(expect("all_reduce", 16 * GIB, replace(ONE_NODE, gpu=gpu_for("H200"))), Expectation)
 
 
 def test_unhealthy_systems_of_the_third_corpus_are_slow() -> None:

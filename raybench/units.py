@@ -61,3 +61,9 @@ def format_seconds(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s"
+
+
+def amounts(pair: tuple[float, float]) -> str:
+    """A range of money: ``2,332 to 4,512``; ``0.07 to 0.12`` where it is so little."""
+    digits = 0 if pair[1] >= 10 else 2
+    return " to ".join(f"{amount:,.{digits}f}" for amount in pair)

@@ -1,6 +1,7 @@
 """``raybench plan``: the best way first, goals judged, what cannot be refused."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,28 @@ def test_a_way_has_the_figures_that_estimate_has(method: str) -> None:
     for name in ("peak", "least_peak"):  # plan's gradients are there before a step, as other samples may have left them
         assert way[name] == pytest.approx(told["memory"][name], rel=0.01)
     assert way["tokens_per_second"] == pytest.approx(told["tokens_per_second"], rel=0.01)
+
+
+def test_a_training_of_a_few_steps_is_told_in_seconds_and_cents() -> None:
+    few = ("--samples", "500", "--epochs", "2", "--sequence-length", "2048", "--method", "lora")
+    plan = planned("mistral-7b", "--node-type", "p5.48xlarge", "--nodes", "2", *few)
+    assert re.search(r"\d+ to \d+ s in all, 0\.\d\d to \d\.\d\d USD", plan["reason"]), plan["reason"]
+    assert any("a training of 16 steps" in one for one in plan["assumed"])
+    assert not any("a training of" in one for one in planned("gpt2", *P5, "--tokens", "1B")["assumed"])
+
+
+def test_one_node_meets_nobody_and_several_meet_at_the_first() -> None:
+    alone = planned("gpt2", "--gpu", "T4", "--gpus-per-node", "1")["launch"][0]
+    assert alone == "torchrun --standalone --nproc-per-node 1 train.py"
+    assert "--nnodes 4 --rdzv-backend c10d --rdzv-endpoint NODE0:29500" in planned("gpt2", *P5)["launch"][0]
+
+
+def test_what_does_not_fit_is_named_once_a_strategy() -> None:
+    result = CliRunner(env={"COLUMNS": "400"}).invoke(command, ["llama-70b", *P5])
+    line = next(line for line in result.stdout.splitlines() if "does not fit: " in line)
+    names = re.findall(r"[\w-]+(?= \()", line)
+    assert sorted(names) == ["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2"]
+    assert re.search(r"fit: fsdp \(\d+ GiB\); even recomputed ", line)
 
 
 def test_what_does_not_fit_is_not_started() -> None:

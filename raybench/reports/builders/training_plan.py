@@ -5,6 +5,7 @@ from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.estimate import measured_in_short, measured_notes, measured_reason
 from raybench.reports.model import Block, Cell, Facts, Grid, Heading, Report, Table, notes_of
 from raybench.reports.text import count_of
+from raybench.units import amounts
 
 _MOST_ROWS = 6
 _FASTER = (
@@ -53,16 +54,11 @@ def _measured(plan: TrainingPlan) -> str:
     return measured_reason([one for one in plan.measured if one.way == plan.ways[0].name])
 
 
-def _amount(value: float) -> str:
-    """Whole where it is large: ``1,980``, ``0.345``."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
 def _fewest(few: FewestNodes, currency: str | None) -> str:
     """``1 node is enough (ddp, 69 GiB): 36-60 hours, 1,980 to 3,262 USD``."""
     told = [f"{_range(few.tokens_per_second)} tokens/s"] if few.tokens_per_second and not few.hours else []
     told += [f"{_range(few.hours)} hours"] if few.hours else []
-    told += [f"{_amount(few.cost[0])} to {_amount(few.cost[1])} {currency or ''}".rstrip()] if few.cost else []
+    told += [f"{amounts(few.cost)} {currency or ''}".rstrip()] if few.cost else []
     nodes = f"{count_of(few.nodes, 'node')} {'is' if few.nodes == 1 else 'are'}"
     enough = f"{nodes} enough ({few.way}, {few.peak / 2**30:.0f} GiB)"
     return ": ".join(filter(None, (enough, ", ".join(told))))

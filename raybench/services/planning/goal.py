@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from raybench.units import amounts
 from raybench.verdicts import Conclusion
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _figures(best: "TrainingWay", request: "EstimateRequest") -> str:
     if best.hours:
         text.append(f"{_span(best.hours)} in all")
     if best.cost and request.price:
-        text.append(f"{best.cost[0]:,.0f} to {best.cost[1]:,.0f} {request.price.currency}")
+        text.append(f"{amounts(best.cost)} {request.price.currency}")
     return ", ".join(text)
 
 
@@ -86,6 +87,8 @@ def _size(best: "TrainingWay", request: "EstimateRequest") -> str:
 
 
 def _span(hours: Range) -> str:
+    if hours[1] < 0.05:
+        return f"{hours[0] * 3600:.0f} to {hours[1] * 3600:.0f} s"
     if hours[1] < 2:
         return f"{hours[0] * 60:.0f} to {hours[1] * 60:.0f} min"
     return (

@@ -17,6 +17,7 @@ _PRECISIONS = {"bf16": "--bf16 True", "fp16": "--fp16 True", "tf32": "--tf32 Tru
 _OPTIMIZERS = {"adamw-8bit": "adamw_bnb_8bit", "sgd": "sgd", "momentum": "sgd --optim_args momentum=0.9"}
 # Without it transformers' Trainer adds whole gradients up (transformers pull request 43919 made it heed this, 2026-02).
 _SYNC_EACH = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
+_DISPATCHED = "--moe-token-dispatcher-type alltoall --moe-grouped-gemm"  # as estimated; Megatron-LM's own is allgather
 _TRAINED = ("adamw", "adam", "sgd")  # optimizers of raybench train
 _USUAL_RANK = 16  # of LoRA there
 
@@ -77,10 +78,9 @@ def launch_lines(way: "Way") -> tuple[str, ...]:
     program = "train.py"
     if layout.is_cut:
         program = "-m torchtitan.train" if setup.strategy == "fsdp" else "pretrain_gpt.py"
-    torchrun = (
-        f"torchrun --nnodes {layout.nodes} --nproc-per-node {layout.node.ranks} "
-        f"--rdzv-backend c10d --rdzv-endpoint NODE0:29500 {program}"
-    )
+    meeting = "--rdzv-backend c10d --rdzv-endpoint NODE0:29500"
+    meeting = f"--nnodes {layout.nodes} {meeting}" if layout.nodes > 1 else "--standalone"
+    torchrun = f"torchrun {meeting} --nproc-per-node {layout.node.ranks} {program}"
     if layout.is_cut and setup.strategy == "fsdp":
         return torchrun, f"torchtitan: {_torchtitan(way)}"
     if layout.is_cut:
@@ -113,6 +113,8 @@ def _accelerate(way: "Way") -> str:
     words.append(f"--use_fsdp --fsdp_sharding_strategy {_ACCELERATE[setup.strategy]}")
     words.append("--fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP")
     words += ["--fsdp_activation_checkpointing true"] if setup.checkpointing else []
+    dtype = way.estimate.request.dtype
+    words += [f"--mixed_precision {dtype}"] if dtype in ("bf16", "fp16") else []
     return " ".join([*words, "train.py"])
 
 
@@ -150,7 +152,7 @@ def _megatron(way: "Way") -> str:
         chunk = one.model.layers // (layout.pipeline * layout.virtual_stages)
         words.append(f"--num-layers-per-virtual-pipeline-stage {chunk}")
     words += [f"--context-parallel-size {layout.context}"] if layout.context > 1 else []
-    words += [f"--expert-model-parallel-size {layout.expert}"] if layout.expert > 1 else []
+    words += [f"--expert-model-parallel-size {layout.expert} {_DISPATCHED}"] if layout.expert > 1 else []
     words.append(f"--use-distributed-optimizer --micro-batch-size {setup.batch_size}")
     words.append(f"--global-batch-size {way.estimate.samples_per_step} --seq-length {setup.sequence_length}")
     words += ["--bf16"] if one.dtype == "bf16" else ["--bf16 --fp8-format hybrid"] if one.dtype == "fp8" else []

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _TOKENS_PER_STEP = 1 << 20  # of all ranks, where nobody says: GPT-3 13B's batch, and what many fine-tune with is less
 _ADAPTER_SAMPLES = 64  # of a step, with adapters
 _LORA_RANK = 16
+_FEW_STEPS = 100
 _EACH = "shards reduce gradients in each micro-batch (--reduce-each; Trainer: sync_each_batch, transformers of 2026-02)"
 
 
@@ -71,7 +72,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         reason=conclusion.reason,
         ways=told,
         launch=launch_lines(ways[0]),
-        assumed=(*assumed, _EACH) if reduces_each(ways[0]) else assumed,
+        assumed=(*assumed, *_few_steps(goal, per_step, request), *([_EACH] if reduces_each(ways[0]) else [])),
         unknown=tuple(ways[0].estimate.unknown),
         measured=measured,
         fewest_nodes=_fewest(options, per_step, ways[0]),
@@ -133,6 +134,15 @@ def _samples_per_step(options: PlanOptions, request: "EstimateRequest") -> tuple
     samples = ranks * 2 ** max(0, round(math.log2(max(1, wanted) / ranks)))
     tokens = samples * request.setup.sequence_length
     return samples, (f"{samples} samples, {tokens:,} tokens, a step (--samples-per-step)",)
+
+
+def _few_steps(goal: Goal, per_step: int, request: "EstimateRequest") -> tuple[str, ...]:
+    """What a training of a few steps spends its time with is no step."""
+    tokens = per_step * request.setup.sequence_length
+    steps = math.ceil(goal.tokens / tokens) if goal.tokens else _FEW_STEPS
+    if steps >= _FEW_STEPS:
+        return ()
+    return (f"a training of {steps} step{'' if steps == 1 else 's'}: loading and compiling take longer; not counted",)
 
 
 def _goal(options: PlanOptions, request: "EstimateRequest") -> Goal:

@@ -83,6 +83,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         environment={"FAKEGPU_COUNT": "40"},
         steps=INIT,
         proof="internal maximum",
+        since=(2, 18, 0),  # 2.12 goes on
     ),
     Scenario(
         name="thirty-two-gpus",

@@ -131,6 +131,7 @@ def test_goals_are_judged_by_both_bounds(goal: tuple[str, ...], verdict: str, co
         (("llama-405b", *P5), 2),  # more nodes, or adapters
         (("llama-8b", "--gpu", "H100", "--gpus-per-node", "1"), 2),
         (("llama-70b", "--gpu", "RTX4090", "--gpus-per-node", "1", "--method", "qlora"), 1),
+        (("llama-70b", "--gpu", "RTX4090", "--gpus-per-node", "2", "--method", "qlora", "--sequence-length", "512"), 1),
     ],
 )
 def test_where_nothing_fits_the_nearest_that_does_is_named_and_fits_when_asked(
@@ -171,6 +172,11 @@ def test_one_node_meets_nobody_and_several_meet_at_the_first() -> None:
     alone = planned("gpt2", "--gpu", "T4", "--gpus-per-node", "1")["launch"][0]
     assert alone == "torchrun --standalone --nproc-per-node 1 train.py"
     assert "--nnodes 4 --rdzv-backend c10d --rdzv-endpoint NODE0:29500" in planned("gpt2", *P5)["launch"][0]
+
+
+def test_what_has_no_room_says_what_it_needs_at_least() -> None:
+    reason = planned("llama-8b", *P5, "--sequence-length", "8192", "--samples-per-step", "128")["reason"]
+    assert re.search(r"\(\d+ left\)|\(\d+ with fused kernels and loss\)", reason), reason
 
 
 def test_what_does_not_fit_is_named_once_a_strategy() -> None:

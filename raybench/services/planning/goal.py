@@ -83,7 +83,10 @@ def _size(best: "TrainingWay", request: "EstimateRequest") -> str:
     if memory is None:
         return f"{peak:.0f} GiB"
     left = round(memory / 2**30) - round(peak)
-    return f"{peak:.0f} of {memory / 2**30:.0f} GiB" + (f" ({left} left)" if left > 0 else "")
+    told = [f"{left} left"] if left > 0 else []
+    if left <= 0 and best.least_peak < best.peak:
+        told.append(f"{best.least_peak / 2**30:.0f} with fused kernels and loss")
+    return f"{peak:.0f} of {memory / 2**30:.0f} GiB" + (f" ({', '.join(told)})" if told else "")
 
 
 def _span(hours: Range) -> str:

@@ -20,7 +20,7 @@ def nearest_plan(options: "PlanOptions", best_of: Best) -> str:
         for changes in attempts:
             way = best_of(changed(options, changes))
             if way is not None:
-                return " ".join(f"--{name} {value}" for name, value in changes.items()) + f" ({way})"
+                return " ".join(f"--{_option(name)} {value}" for name, value in changes.items()) + f" ({way})"
         return ""
 
     found = first(_mild(options))
@@ -50,8 +50,15 @@ def _mild(options: "PlanOptions") -> list[Changes]:
     return [changes for changes in (fused, small, fused | small) if changes]
 
 
+def _option(name: str) -> str:
+    return name.replace("_", "-")
+
+
 def _nodes(options: "PlanOptions") -> list[Changes]:
-    more: list[Changes] = [{"nodes": options.nodes * 2**power} for power in range(1, _MOST_TIMES_NODES.bit_length())]
+    """More GPUs in the node, where it is not one that is sold as a whole, then more nodes."""
+    has = options.machine.gpus_per_node if options.nodes == 1 and options.machine.node_type is None else None
+    more: list[Changes] = [{"gpus_per_node": count} for count in (2, 4, 8) if has and count > has]
+    more += [{"nodes": options.nodes * 2**power} for power in range(1, _MOST_TIMES_NODES.bit_length())]
     return [*more, *(_fused(options) | changes for changes in more)]
 
 

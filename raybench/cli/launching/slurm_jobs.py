@@ -36,8 +36,7 @@ def import_command(paths: tuple[str, ...], as_json: bool) -> None:
 
     Of trainings of any program: how long they took, on how many ranks, what they learned, and what more ranks brought.
     """
-    from raybench.launchers.slurm.training_output import speedups
-    from raybench.services.launching.slurm_import import exit_code_of, import_outputs
+    from raybench.services.launching.slurm_import import exit_code_of, import_outputs, speedups_of
 
     jobs = import_outputs(paths)
     with printing("stdout"):
@@ -46,7 +45,7 @@ def import_command(paths: tuple[str, ...], as_json: bool) -> None:
         else:
             for job in jobs:
                 _print(job)
-            for one in speedups((str(job.job), job.output.training) for job in jobs):
+            for one in speedups_of(jobs):
                 gain = f"{one.ratio:.2f}x the speed of the fewest ranks, {one.efficiency:.1%} efficient"
                 click.echo(f"job {_plain(one.job)}: {gain}")
     sys.exit(exit_code_of(jobs))

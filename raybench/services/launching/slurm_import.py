@@ -12,6 +12,7 @@ from raybench.errors import UsageError
 from raybench.launchers.ended_job import EndedJob, read_ended
 from raybench.launchers.slurm.job_output import JobId, JobOutput, job_id_of, output_of
 from raybench.launchers.slurm.script import job_folder
+from raybench.launchers.slurm.training_output import Speedup, speedups
 
 Verdict = Literal["ok", "warning", "critical", "incomplete", "unknown"]
 _ORDER: tuple[Verdict, ...] = ("critical", "warning", "incomplete", "unknown", "ok")
@@ -63,6 +64,11 @@ def exit_code_of(jobs: Sequence[ImportedJob]) -> int:
     """1 where a job shows a problem, 3 where one does not tell or was cut, else 0."""
     verdicts = {job.verdict for job in jobs}
     return 1 if verdicts & {"critical", "warning"} else 3 if verdicts & {"incomplete", "unknown"} else 0
+
+
+def speedups_of(jobs: Sequence[ImportedJob]) -> Sequence[Speedup]:
+    """What more ranks brought, of the jobs that trained and say on how many ranks."""
+    return speedups((str(job.job), job.output.training) for job in jobs)
 
 
 def _files(patterns: Sequence[str]) -> list[Path]:

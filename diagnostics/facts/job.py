@@ -382,7 +382,7 @@ class JobFacts:
         """Hosts of all ranks, more than one, as their starts and channels show them; None where one is not shown."""
         size = self.world.nranks if self.world else self.world_size or ring_size(self.channels)
         hosts = hosts_of_ranks(self.world, self.channels)
-        if not size or hosts.keys() != set(range(size)):
+        if not size or len(hosts) != size or hosts.keys() != set(range(size)):  # a log may say any number
             return None
         named = set(hosts.values())
         return len(named) if len(named) > 1 and named >= set(self.hosts) else None

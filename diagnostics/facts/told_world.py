@@ -70,4 +70,4 @@ def _of_accelerate(events: Sequence[Event]) -> Iterable[ToldWorld]:
 def _nodes_of_ray(events: Sequence[Event], size: int | None) -> int | None:
     """Nodes of the workers that Ray Train lists, where every one of them is listed."""
     nodes = {event.number("rank"): event.number("node") for event in events}
-    return len(set(nodes.values())) if size and nodes.keys() == set(range(size)) else None
+    return len(set(nodes.values())) if size and len(nodes) == size and nodes.keys() == set(range(size)) else None

@@ -1,5 +1,7 @@
 """How many ranks and nodes a job has, where a part of a log shows no start of a communicator."""
 
+import tracemalloc
+
 import pytest
 
 from tests.diagnostics.threads import diagnose
@@ -88,3 +90,13 @@ def test_channels_tell_the_nodes_where_not_every_start_is_in_the_log(text: str, 
 ])  # fmt: skip
 def test_a_line_that_is_cut_behind_the_size_tells_it(line: str, size: int | None) -> None:
     assert diagnose(line).world_size == size
+
+
+def test_a_world_of_billions_that_a_damaged_line_names_takes_no_memory() -> None:
+    start = "comm 0x55 rank 0 nranks 50000000 cudaDev 0 nvmlDev 0 busId 1000 commId 0x6fd2"
+    tracemalloc.start()
+    for text in (f"n1:7:7 [0] NCCL INFO ncclCommInitRank {start} - Init COMPLETE\n", TWO_HOSTS):
+        diagnose(text + CROSSING)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**28  # a set of so many numbers takes 4 GB

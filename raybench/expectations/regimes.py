@@ -19,7 +19,7 @@ OPERATIONS = (
     "broadcast",
     "reduce",
 )  # the first four on a mesh, too
-# Boards on which every GPU reaches every other at full speed through switches, or, AMD's eight, in pairs. Cards that
+# Boards on which every GPU reaches every other at full speed through switches, or, AMD's eight, in pairs. GPUs that
 # bridges join (H200 NVL) have such a name, too, and no switch.
 _SWITCHED = ("A100 SXM", "A800 SXM", "H100 SXM", "H800 SXM", "H20", "H200", "B100", "B200", "GB200", "B300", "GB300")
 RACKS = ("GB200", "GB300")  # whose NVLink joins up to 72 GPUs of one rack

@@ -35,6 +35,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
                 ),
             ],
             "link": ENV + "#nccl-ib-gid-index",
+            "never": ["efa", "omnipath"],
         },
         {
             "text": (
@@ -43,6 +44,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             ),
             "commands": ["unset NCCL_IB_GID_INDEX   # 2.21 and newer", "export NCCL_IB_GID_INDEX=3   # older"],
             "link": ENV + "#nccl-ib-gid-index",
+            "never": ["efa", "omnipath"],
         },
     ],
     "check-route": [
@@ -65,6 +67,12 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "commands": ["ibstat", "perfquery -x", "ibdiagnet -r", "mlxlink -d <device> -c"],
             "link": TROUBLE + "#infiniband",
             "only": ["infiniband"],
+            "never": ["omnipath"],
+        },
+        {
+            "text": "Check the ports, counters and cables of Omni-Path on the way to the named peer.",
+            "commands": ["opainfo", "opafabricinfo", "opaextractperf"],
+            "only": ["omnipath"],
         },
         {
             "text": (
@@ -73,7 +81,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             ),
             "commands": ["cat /sys/class/infiniband/*/ports/*/link_layer", "rdma link show", "mlxlink -d <device> -c"],
             "link": TROUBLE + "#infiniband",
-            "never": ["infiniband", "roce", "efa"],
+            "never": ["infiniband", "roce", "efa", "omnipath"],
         },
         {
             "text": (
@@ -97,6 +105,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             ),
             "commands": ["export NCCL_IB_TIMEOUT=22"],
             "link": ENV + "#nccl-ib-timeout",
+            "never": ["efa"],
         }
     ],
     "check-acs": [
@@ -117,7 +126,19 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             ),
             "commands": ["rdma link show <device>", "dmesg -T | grep -i -E 'mlx5|link'", "mlxlink -d <device> -m -c"],
             "link": TROUBLE + "#infiniband",
-        }
+            "never": ["efa", "omnipath"],
+        },
+        {
+            "text": "Look at the port and at the kernel's log around the time; a flapping port is a cable or a switch.",
+            "commands": ["opainfo", "dmesg -T | grep -i -E 'hfi1|link'"],
+            "only": ["omnipath"],
+        },
+        {
+            "text": "Look at the NIC and at the kernel's log around the time; the cable is the cloud's affair.",
+            "commands": ["rdma link show", "rdma statistic show", "dmesg -T | grep -i efa"],
+            "link": EFA,
+            "only": ["efa"],
+        },
     ],
     "memlock": [
         {

@@ -41,6 +41,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
                 "env | grep -e NCCL_GIN -e NCCL_NET_PLUGIN",
             ],
             "link": ENV,
+            "never": ["amd"],
         }
     ],
     "without-gdrcopy": [

@@ -151,6 +151,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
                 "export NCCL_NVLS_ENABLE=0   # to run without it meanwhile",
             ],
             "link": ENV + "#nccl-nvls-enable",
+            "never": ["amd"],
         }
     ],
     "check-sharp": [

@@ -24,7 +24,16 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             ),
             "commands": ["dmesg -T | tail -50   # out-of-memory killer, Xid, link", "df -h", "nvidia-smi"],
             "link": TROUBLE,
-        }
+            "never": ["amd"],
+        },
+        {
+            "text": (
+                "Read the end of this rank's own output and its host's kernel log first; the other ranks "
+                "only wait for it."
+            ),
+            "commands": ["dmesg -T | tail -50   # out-of-memory killer, amdgpu, link", "df -h", "rocm-smi"],
+            "only": ["amd"],
+        },
     ],
     "whole-log": [
         {
@@ -37,7 +46,13 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
         {
             "text": "Compare clocks, temperature, power limit and other processes of this node with another's.",
             "commands": ["nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE,POWER"],
-        }
+            "never": ["amd"],
+        },
+        {
+            "text": "Compare clocks, temperature, power limit and other processes of this node with another's.",
+            "commands": ["rocm-smi --showclocks --showtemp --showpower --showpids"],
+            "only": ["amd"],
+        },
     ],
     "reduce-sync-overhead": [
         {

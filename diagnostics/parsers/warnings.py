@@ -2,7 +2,9 @@
 
 ``*`` stands for whatever a release puts there. The wordings are those of NCCL 2.0 to 2.30 behind which a call fails;
 each is looked for in warnings, and in what a program repeats as NCCL's last error. Those behind ``+`` are NCCL's own
-words wherever they stand, and are read without its mark too.
+words wherever they stand, and are read without its mark too. The rest are words of many programs (``malloc of 12 bytes
+failed``, ``GIN is disabled.``, ``Could not find id 7``, ``DOCA Error 7``): without the mark they count behind "last
+error:" only. What no rule asks for, such as ``call-refused``, says that the run failed.
 """
 
 import re
@@ -11,16 +13,52 @@ from collections.abc import Iterator
 from diagnostics.parsers.base import Pattern
 
 _TABLE = r"""
+[call-refused]
++ : * is not a valid pointer
++ allocated on device * mismatchs with NCCL device
++ Data type supplied to user-created ncclRedOp_t does not match
++ ncclRedOpDestroy : *
++ improper usage of ncclCommInitRank
++ Invalid config * attribute value
++ ncclConfig_t argument not initialized via
++ ncclSimInfo_t argument not initialized via
++ argument must be initialized via NCCL_
++ Attempt to use communicator before the previous operation returned
++ comm * has already been destroyed
++ : communicator was revoked
++ ncclGroupEnd: not in a group call
++ Blocking and nonblocking communicators are not allowed
++ in a ncclGroup() can be CUDA graph captured
++ Illegal to have some communicators in graph mode while others not
++ Streams given to a communicator within a NCCL group must
++ mixing different streams within a group call is not supported
++ Stream is not being captured by the expected graph
++ Trying to recv to self without a matching send
++ Trying to send to self without a matching recv
++ Split shares resources, but parent comm netName
++ Comm config netName (*) does not match the parent
++ ncclCommGrow: *
++ ncclCommGetUniqueId should not be called when NCCL_COMM_ID is set
++ bcastGrowHandle: parent comm
++ FP8 reduction support begins with sm90
++ ncclPutSignal*: *
++ ncclSignal: count must be 0
++ ncclWaitSignal: *
++ symmetric registration check failed on rank
++ does not satisfy symmetric registration requirements
++ all ranks must have identical segment configurations
++ MemManager: Already suspended
 [library-too-old]
 + NCCL library* is too old. * compiled with NCCL version
 + NCCL library is not backwards compatible. * compiled with NCCL version
 + application was compiled with too old version of NCCL
 [driver-too-old]
-installed CUDA driver is older than the minimum version
++ installed CUDA driver is older than the minimum version
 + NCCL does not support this CUDA version for CUDA graph feature
 + NCCL cannot be captured in a graph if either it wasn't built
 + CUMEM not supported prior to CUDA
 + CUMEM Host is not supported prior to CUDA
++ One-sided RMA requires CUDA driver * or later (found
 requires CUDA driver * or later (found
 + Unable to create thread context due to old driver
 [cuda-refused]
@@ -33,19 +71,19 @@ Failure in host setup : *
 [host-memory]
 + Failed to malloc * bytes
 malloc of * bytes failed
-malloc(size=*) returned null
-malloc(* entries) returned null
-calloc(* entries) returned null
-NCCL allocation failed
++ Unrecoverable error detected: malloc(size=*) returned null
++ Intrusive address map * failed: *alloc(* entries) returned null
++ NCCL allocation failed
 comm allocation failed
 failed to allocate * byte host buffer
 Allocation failed at *:
 + Bootstrap thread : failed to allocate memory
-MemManager: Failed to allocate
++ MemManager: Failed to allocate
 NET/Socket : unable to allocate subtasks
 Failed to allocate failure queue node
-Failed to allocate memory for * addresses
 [thread-refused]
++ Thread creation failed: Resource temporarily unavailable
++ Thread creation failed: Cannot allocate memory
 Thread creation failed: *
 + Call to pthread_create failed*: *
 [gin-unavailable]
@@ -63,7 +101,7 @@ GIN is disabled.
 + User requested GIN but not all ranks in the communicator support GIN
 + User requested GIN connection type
 + exclusive GIN contexts (*) exceeds
-No shared contexts are available (* requested)
++ No shared contexts are available (* requested)
 + No network devices that support GDAKI found
 + requires DMABUF support with GIN
 + * is currently not supported with GIN
@@ -83,17 +121,17 @@ DOCA failure *
 + too many XML nodes (max *
 + too many XML subnodes (max *
 + too many Topo links (max *
-tried to create too many nodes of type *
-ran out of room to store found nodes
++ Error : tried to create too many nodes of type *
++ ran out of room to store found nodes
 + reported more devices (*) than the internal maximum
 CUDA device * >= MAX *
 + Too many aggregated operations *(* max)
 + Trying to launch too many work elements
 + Trying to launch too many collectives
 + Too many async operations in progress, max
-[Proxy service] Too many connections (* max)
-Cannot store sizes of * requests
-ran out of channel space
++ [Proxy service] Too many connections (* max)
++ Cannot store sizes of * requests in a
++ Scheduler ran out of channel space
 + too many DEV nodes for busId
 exceeded number of local ranks
 Cannot allocate any more virtual devices
@@ -106,14 +144,14 @@ Cannot use physical device *, max
 + Invalid NCCL_COMM_BLOCKING value
 + Could not force merge NICs
 + Specified fused NIC * which has too many devices
-Only matched * devices, * requested from
++ TOPO/NET : Only matched * devices, * requested from
 + Tried to merge too many NICs
 + Trying to merge multiple devices together when NCCL_IB_MERGE_NICS=0
 + OOO RQ is force enabled but
 + NCCL_IB_SUBNET_PREFIX_LEN=* is out of range
 + NCCL cannot use a plane ID
 + NCCL cannot use more than * plane IDs
-All entries except the first must have a prefix
++ All entries except the first must have a prefix
 Resiliency is enabled on a * with a single device
 + NCCL_NVLS_ENABLE has been set to * This is not compatible
 + but NCCL_ELASTIC_BUFFER_REGISTER is set to 0
@@ -139,13 +177,13 @@ Could not find real path of *
 + Add C2c error : could not find
 + Add PCI Link error : could not find PCI SW
 + could not find CPU numa ID
-could not find value * in dictionary
++ KV Convert to *: could not find value * in dictionary
 Error : name * too long (max
 Error : value * too long (max
-system node not found in XML
++ system node not found in XML
 + getXmlFromCpu: Unknown CPU architecture
 + not found in the list of system hostHashes
-Couldn't find net with name
++ NET/TOPO : Couldn't find net with name
 + Can't find busId of child
 + Could not find transport to connect next group
 + Fusing NET devices from different NUMA domains

@@ -9,6 +9,12 @@ from diagnostics.parsers.base import compiled
 # what rdma-core's naming, drivers that know Ethernet only, and bonds (which InfiniBand has none of) prove
 _ROCE_NAMES = r"(?i)^(?:roce|bnxt_re|irdma|ionic|rxe|hns_|qedr|mlx5_bond_)"
 _IB_NAMES = r"^(?:ib[ps]\d|hfi1|opa|qib)"
+# an IPv4 address, an empty row of the table, a link-local, global or unique local IPv6 address; fec0:: is InfiniBand's
+_ROCE_GIDS = r"::|fe80::|2[0-9a-f]{3}:|f[cd][0-9a-f]{2}:"
+_UNREACHABLE = (  # only RoCE asks the kernel for an interface, a route and a neighbour when it connects
+    r"ibv_modify_qp failed with (?:.{0,20}?\b(?:No such device|Network is (?:down|unreachable)|No route to host)|"
+    r"(?:error )?(?:19|100|101|113)\b)"
+)
 
 
 @asked_once
@@ -40,5 +46,7 @@ def _layer_of_errors(facts: JobFacts) -> str | None:
 
 
 def _has_gid(event: Event) -> bool:
-    mapped = compiled(r"(?i)GID (?:index \d+, local GID )?(?:::ffff:|fe80::)|/RoCE").search(event.text)
+    mapped = compiled(rf"(?i)GID (?:index \d+, local GID )?(?:{_ROCE_GIDS})|/RoCE").search(event.text)
+    if event.kind == "verbs-failed" and compiled(_UNREACHABLE).search(event.text):
+        return True
     return bool(mapped) or (event.kind == "completion-error" and "Gid" in event.text)

@@ -241,3 +241,34 @@ def test_a_program_went_on_after_its_exception_only_where_every_rank_of_the_file
     reading.feed(Batch(file="a.log", block="\n".join([*work[0], *work[1], *raised, *after]).encode(), first=True))
     reading.flush()
     assert reading.diagnosis().verdict == verdict
+
+
+REFUSED = (
+    "AllReduce : communicator was revoked",
+    "Broadcast : sendbuff 0x5 is not a valid pointer",
+    "FP8 reduction support begins with sm90 capable devices.",
+    "ncclGroupEnd: not in a group call.",
+    "ncclCommGrow: existing ranks must pass rank=-1, got 3",
+)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_a_call_that_nccl_refuses_is_told_apart_from_faults_of_network_and_machine(text: str) -> None:
+    marked = diagnosis_of(*WORK, f"enqueue.cc:5 NCCL WARN {text}")
+    bare = threads.diagnose(f"NCCL version 2.30.7+cuda13.0\n{text}")
+    for diagnosis in (marked, bare):
+        assert diagnosis.verdict == "critical"
+        assert (diagnosis.findings[0].rule, "refused a call" in diagnosis.findings[0].explanation) == (
+            "run-failed",
+            True,
+        )
+
+
+def test_results_of_a_refused_call_say_so_without_its_warning() -> None:
+    said = {
+        code: diagnosis_of(f"NCCL INFO enqueue.cc:5 -> {code}", f"NCCL INFO init.cc:9 -> {code}")
+        .findings[0]
+        .explanation
+        for code in (3, 4, 5)
+    }
+    assert ["refused a call" in said[code] for code in (3, 4, 5)] == [False, True, True]

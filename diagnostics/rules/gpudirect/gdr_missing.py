@@ -65,6 +65,8 @@ def _severity(facts: JobFacts) -> tuple[Severity, str]:
             "Omni-Path NICs used through verbs offer no GPUDirect RDMA to NCCL, so this is expected here.",
         )
     network = transport.job_network(facts)
+    if any("cxi" in event.fields["provider"] for event in facts.of("ofi-provider")):
+        return "info", "On Slingshot the plugin and libfabric's cxi provider decide whether the NIC reads GPU memory."
     large_efa = network == "plugin:aws-ofi-nccl" and _large_efa(facts)
     if network == "plugin:aws-ofi-nccl" and not large_efa:
         return (

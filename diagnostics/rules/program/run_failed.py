@@ -97,6 +97,16 @@ _OF_GROUPS = (
 _OF_LIBRARIES = r"UCX +(?:ERROR|FATAL) |: (?:non-zero|error) status: \d|: NULL value |(?i:nvshmem)"
 AT_THE_END = 2**62  # the place of what is read last, behind all that was read on the way
 _WARNED = warnings.KINDS | {"unclassified-warning"}
+_UNKNOWN = (
+    "The log does not show why. The first of these lines is the nearest to the cause; look for what the rank that "
+    "failed first printed before it, and give the whole output of every rank."
+)
+_REFUSED = (
+    "NCCL refused a call of the program or its framework, and the log does not show why it was made so: the first of "
+    "these lines says what NCCL does not take. Compare the arguments, buffers and versions of all ranks; by this line "
+    "neither network nor hardware is at fault."
+)
+_OF_REFUSALS = r"\bnccl(?:Invalid(?:Argument|Usage))\b|\binvalid (?:argument|usage) \(run with"
 _TOLD = (
     "run-error",
     "failure-frame",
@@ -120,8 +130,7 @@ def check(facts: JobFacts) -> Outcome:
             severity="critical",
             confidence="certain" if any(event.kind not in _WARNED for event in events) else "likely",
             summary=f"The run failed: {_said(events)}",
-            explanation="The log does not show why. The first of these lines is the nearest to the cause; look for "
-            "what the rank that failed first printed before it, and give the whole output of every rank.",
+            explanation=_REFUSED if _is_refused(events, facts) else _UNKNOWN,
             occurrences=len(events),
         )
     )
@@ -165,6 +174,15 @@ def _last_words(facts: JobFacts) -> list[Event]:
     return [event for event in ends if not facts.is_worked_behind(event)]
 
 
+def _is_refused(events: list[Event], facts: JobFacts) -> bool:
+    """Whether it is a call that NCCL does not take, by the warning or by the results of it and of the stack."""
+    if any(event.kind == "call-refused" for event in events):
+        return True
+    results = [event for event in events if compiled(_OF_REFUSALS).search(event.text)]
+    codes = {event.fields.get("code") for event in facts.of("trace")}
+    return bool(results or codes) and codes <= {"4", "5"}
+
+
 def _is_cut_copy(event: Event, facts: JobFacts) -> bool:
     """Whether the last line of a file is a warning that is cut, and begins as one that was read before does."""
     said = compiled(r"\S+:\d+ (?:\(\w+\) )?NCCL WARN .*$").search(event.text)
@@ -197,7 +215,7 @@ def _is_last_word(event: Event) -> bool:
 
 def says_failure(event: Event) -> bool:
     """Whether a warning that no rule knows is NCCL's own or says that something failed, and not that it goes on."""
-    own = compiled(_OF_NCCL).search(event.text)
+    own = event.kind == "call-refused" or compiled(_OF_NCCL).search(event.text)
     return bool(own or compiled(_FAILS).search(event.fields["text"])) and not says_to_go_on(event)
 
 

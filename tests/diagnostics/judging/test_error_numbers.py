@@ -21,6 +21,19 @@ SPELLINGS = (
     "error: {text} ({number})",
 )
 INFINIBAND_TOOLS = ("ibstat", "perfquery", "ibdiagnet", "iblinkinfo", "ibping", "sminfo", "ibqueryerrors")
+ABSENT_TOOLS = {  # by setting, tools and modules that are for other hardware
+    "amd": ("nvidia-smi", "nvidia_peermem", "nvidia-peermem", "nvidia-fabricmanager"),
+    "efa": (
+        "nvidia_peermem",
+        "nvidia-peermem",
+        "mlxlink",
+        "mlnx_qos",
+        "show_gids",
+        "NCCL_IB_TIMEOUT",
+        *INFINIBAND_TOOLS,
+    ),
+    "omnipath": ("nvidia_peermem", "nvidia-peermem", "mlxlink", "mlnx_qos", "show_gids", *INFINIBAND_TOOLS),
+}
 MODIFY = "n1:41:41 [0] misc/ibvwrap.cc:190 NCCL WARN Call to ibv_modify_qp failed with {}"
 LIST = "n1:41:41 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/{} [RO]; OOB eth0:10.0.0.1<0>\n"
 
@@ -79,6 +92,42 @@ def test_no_advice_names_a_tool_of_infiniband_on_roce_or_where_the_link_layer_is
     for setting in (frozenset({"roce"}), frozenset({"roce", "container"}), frozenset[str]()):
         commands = [command for one in recommend([action], setting) for command in one.commands]
         assert not [tool for tool in INFINIBAND_TOOLS if any(tool in command for command in commands)]
+
+
+@pytest.mark.parametrize("setting", ABSENT_TOOLS)
+def test_no_advice_names_what_a_platform_has_not(setting: str) -> None:
+    shown = frozenset({setting, "infiniband"} if setting == "omnipath" else {setting})
+    for action in ACTIONS:
+        commands = " ".join(command for one in recommend([action], shown) for command in one.commands)
+        assert not [tool for tool in ABSENT_TOOLS[setting] if tool in commands], action
+
+
+@pytest.mark.parametrize(
+    ("said", "layer"),
+    [
+        ("error No route to host errno 113", "roce"),
+        ("error 101", "roce"),
+        ("19 No such device, on dev mlx5_0:1, curr state INIT", "roce"),
+        ("22 Invalid argument, on dev mlx5_0:1, local GID index 0, local GID ::, remote GID ::", "roce"),
+        ("110 Connection timed out, on dev mlx5_0:1, local GID index 3, local GID 2001:db8::1, remote GID ::", "roce"),
+        ("110 Connection timed out, on dev mlx5_0:1, local GID index 0, local GID fec0::1, remote GID fec0::2", "ib"),
+        ("error Connection timed out", "ib"),
+        ("error Cannot allocate memory errno 12", "ib"),
+    ],
+)
+def test_the_link_layer_is_told_by_the_error_of_a_connection(said: str, layer: str) -> None:
+    assert diagnose(MODIFY.format(said)).network == layer
+
+
+def test_slingshot_is_not_told_of_efa() -> None:
+    log = (
+        "n1:1:2 [0] NCCL INFO NET/OFI Selected Provider is {} (found 4 nics)\n"
+        "n1:1:2 [0] NCCL INFO comm 0x5 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0\n"
+        "n1:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/AWS Libfabric/0\n"
+    )
+    said = {provider: diagnose(log.format(provider)) for provider in ("cxi", "efa")}
+    assert "Slingshot" in said["cxi"].findings[0].explanation
+    assert "EFA" in said["efa"].findings[0].explanation
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from diagnostics.events import Event, Origin, quote
+from diagnostics.events import Event, Origin, quote, times
 from diagnostics.facts import (
     MAX_COLLECTIVES,
     MAX_COMMUNICATORS,
@@ -53,7 +53,7 @@ class FactBuilder:
     def add(self, event: Event) -> None:
         """Take one event."""
         kind, origin = event.kind, event.origin
-        self.totals[kind] += 1
+        self.totals[kind] += times(event) if origin.level == "WARN" else 1
         process = self._process(origin)
         if origin.host and len(hosts := self.kind_hosts[kind]) < MAX_PROCESSES:
             hosts[origin.host] += 1

@@ -1,9 +1,11 @@
 """What one line of a log says, and where it stands."""
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 MAX_QUOTED_CHARACTERS = 400
+_LEFT_OUT = re.compile(r"\[repeated (\d{1,6})x across cluster\]")
 
 ProcessKey = tuple[str, int]  # host and pid
 
@@ -44,6 +46,12 @@ class Event(NamedTuple):
         """A field as a whole number; None where it is absent or not a number."""
         value = self.fields.get(name, "")
         return int(value) if value.lstrip("-").isdigit() and len(value) < 19 else None
+
+
+def times(event: Event) -> int:
+    """How often a line was printed: as often more than once as Ray says that it left it out."""
+    left_out = _LEFT_OUT.search(event.text) if "x across cluster]" in event.text else None
+    return 1 + int(left_out[1]) if left_out else 1
 
 
 def quote(text: str) -> str:

@@ -16,6 +16,8 @@ _RANK = (
     r'"cuda_dev": ?(?P<gpu>-?\d{1,4}), ?"nvml_dev": ?-?\d{1,4}, ?"status": ?\{ ?'
 )
 _WHERE = r"GPU (?P<gpu>\S{1,20}) managed by process (?P<process>\d{1,10}) on node (?P<node>\S{1,255})"
+_ROW = CARRIED + r"\s*\d{1,6}(?:\s{1,20}\d{1,7}(?:-\d{1,7})?){5}\s{1,20}[A-Z]{3,20}\s{1,20}"  # of groups: ranks, status
+_GROUP = "    0         1         4         8        32        32   RUNNING  "
 
 PATTERNS = (
     Pattern(
@@ -23,6 +25,15 @@ PATTERNS = (
         literal="#",
         expression=CARRIED + r"\s*#\d+-\d+ \((?P<comm>[0-9a-f]{16})\) (?P<state>MISMATCH|INCOMPLETE|ERROR)\s*$",
         samples=("#0-0 (5c5ff4ac0d7f5b43) MISMATCH", "#1-0 (00e5d6a0cb15cd3b) INCOMPLETE"),
+    ),
+    *(
+        Pattern(
+            kind="ras-state",
+            literal=f" {state}",
+            expression=f"{_ROW}(?P<state>{state})\\s*$",
+            samples=(_GROUP + state,),
+        )
+        for state in ("MISMATCH", "INCOMPLETE")
     ),
     Pattern(
         kind="ras-rank",

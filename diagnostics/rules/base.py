@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from diagnostics.events import Event
+from diagnostics.events import Event, times
 from diagnostics.facts import JobFacts
 from diagnostics.finding_rule import FindingRule
 from diagnostics.findings import Confidence, Evidence, Finding, Recommendation, Severity
@@ -107,11 +107,16 @@ def conclude(
         evidence=evidence_of(events),
         ranks=facts.ranks_of(events)[:MAX_NAMED],
         hosts=tuple(sorted(named))[:MAX_NAMED],
-        occurrences=len(events) if occurrences is None else occurrences,
+        occurrences=counted(events) if occurrences is None else occurrences,
         sequence=min((event.origin.sequence for event in events), default=0) if sequence is None else sequence,
         actions=actions,
         blocks=blocks,
     )
+
+
+def counted(events: Iterable[Event]) -> int:
+    """How many lines say so, with those that Ray left out."""
+    return sum(map(times, events))
 
 
 def warned(facts: JobFacts, kind: str) -> list[Event]:

@@ -4,8 +4,8 @@ from diagnostics.parsers.programs import LITERALS as PROGRAMS
 
 # plain text, escaped for the scanner; what judges the job however big the log is
 ALWAYS = (
-    ") MISMATCH",
-    ") INCOMPLETE",
+    " MISMATCH",
+    " INCOMPLETE",
     ") ERROR",
     " managed by process ",
     " managing GPU",
@@ -461,7 +461,7 @@ FOREIGN = (
     b"dump signal from", b"timeout signal from this", b"terminated with exception", b"Signal: ", b"Fatal Python error",
     b"Caught signal ", b"worker died or was killed", b"worker process has died", b"Worker exit type: ",
     b"marked dead", b"PBS: job killed: ", b"TERM_", b"low on resource", b"DeadlineExceeded",
-    b") MISMATCH", b") INCOMPLETE", b") ERROR", b" managed by process ", b" managing GPU", b"considered dead",
+    b" MISMATCH", b" INCOMPLETE", b") ERROR", b" managed by process ", b" managing GPU", b"considered dead",
     b"Missing communicator data", b'"coll_busbw_gbs"', b'"p2p_busbw_gbs"',
     b'"secondary_hash"', b'"async_error"', b'"considered_dead"',
     b"PEER_DEAD", b" -> 1", b" -> 2", b" -> 3", b" -> 5", b" -> 6",

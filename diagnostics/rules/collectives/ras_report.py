@@ -38,22 +38,28 @@ def check(facts: JobFacts) -> Outcome:
 
 
 def _silent(facts: JobFacts) -> Finding | None:
-    signs = facts.of("ras-dead", "ras-missing", "ras-lost")
+    signs = facts.of("ras-dead", "ras-missing", "ras-lost") or _states(facts, "INCOMPLETE")
     if not signs:
         return None
     processes = [_of_process(event) for event in facts.of("ras-process", "ras-lost")]
     named = list(dict.fromkeys(f"process {process} on {node}" for process, node in processes))
     count = max(one.number("count") or 0 for one in signs)
+    some = plural(count, "process or rank") if count else "some ranks"
     dead = bool(facts.of("ras-dead", "ras-lost"))
     return conclude(
         facts,
         [*signs[:2], *facts.of("ras-process")],
         severity="critical",
-        summary=f"RAS has no answer from {listed(named) if named else plural(count, 'process or rank')}",
+        summary=f"RAS has no answer from {listed(named) or some}",
         explanation=_DEAD if dead else _HANGS,
         hosts=[node for _, node in processes],
         blocks=True,
     )
+
+
+def _states(facts: JobFacts, state: str) -> list[Event]:
+    """Communicators, and groups of them in the table, that RAS found in a state."""
+    return [event for event in facts.of("ras-state") if event.fields["state"] == state]
 
 
 def _of_process(event: Event) -> tuple[str, str]:
@@ -82,7 +88,7 @@ def _absent(facts: JobFacts) -> Finding | None:
 
 def _failed(facts: JobFacts) -> Finding | None:
     failed = [event for event in facts.of("ras-rank") if "error" in event.fields] + facts.of("ras-failed")
-    states = [event for event in facts.of("ras-state") if event.fields["state"] == "ERROR"]
+    states = _states(facts, "ERROR")
     if not failed and not states:
         return None
     ranks = dict.fromkeys(event.fields["rank"] for event in failed)
@@ -104,7 +110,7 @@ def _reported(event: Event) -> str:
 
 
 def _apart(facts: JobFacts) -> Finding | None:
-    states = [event for event in facts.of("ras-state") if event.fields["state"] == "MISMATCH"]
+    states = _states(facts, "MISMATCH")
     if not states:
         return None
     behind = [event for event in facts.of("ras-rank") if "error" not in event.fields]

@@ -16,7 +16,7 @@ Source: CUDA runtime API, error handling.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, stopped_at, warned
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, counted, found, stopped_at, warned
 from diagnostics.rules.node.gpu_out_of_memory import says_memory
 from diagnostics.rules.node.nvls_failed import failures_of_multicast
 
@@ -107,7 +107,7 @@ def check(facts: JobFacts) -> Outcome:
             confidence="likely",
             summary=f"{said}: {reason[:140]}",
             explanation=_meaning(reason),
-            occurrences=len(events),
+            occurrences=counted(events),
             actions=_advice(events[0], reason),
         )
     )

@@ -15,7 +15,7 @@ Source: NCCL's alloc.h.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, warned
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, counted, found, warned
 
 _OF_DEVICE = r"\b(?:CUDA|HIP|XPU|NPU|MPS|MUSA)(?: backend)? out of memory\b"
 _NO_SIZE = r"Tried to allocate (?:more than 1 ?EB|\d[\d.]* [TPE]i?B)\b"
@@ -52,7 +52,7 @@ def check(facts: JobFacts) -> Outcome:
             explanation=(
                 "The GPU's memory is taken by the program, its cache or another process. This is not a network problem."
             ),
-            occurrences=len(events),
+            occurrences=counted(events),
         )
     )
 

@@ -21,7 +21,7 @@ from diagnostics.parsers import warnings
 from diagnostics.parsers.base import compiled
 from diagnostics.parsers.last_errors import is_fatal
 from diagnostics.parsers.programs.restarts import RESTART
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, counted, found
 from diagnostics.rules.program.job_cancelled import before_any_cut
 from diagnostics.rules.program.tracebacks import torn_off_traceback
 from diagnostics.rules.rdma.verbs import is_probe
@@ -131,7 +131,7 @@ def check(facts: JobFacts) -> Outcome:
             confidence="certain" if any(event.kind not in _WARNED for event in events) else "likely",
             summary=f"The run failed: {_said(events)}",
             explanation=_REFUSED if _is_refused(events, facts) else _UNKNOWN,
-            occurrences=len(events),
+            occurrences=counted(events),
         )
     )
 

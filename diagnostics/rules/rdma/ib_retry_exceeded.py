@@ -15,7 +15,7 @@ Source: InfiniBand specification, completion status; vendor numbers from field k
 from dataclasses import replace
 
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, evidence_of, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, counted, evidence_of, found
 from diagnostics.rules.program.killing import killed_before
 from diagnostics.rules.rdma.verbs import completion_status, completions, device_names, peer_names
 
@@ -39,7 +39,7 @@ def check(facts: JobFacts) -> Outcome:
         explanation="The peer's host or process is gone, or the path between these NICs loses packets or "
         "does not exist. "
         "Bootstrap over Ethernet can work all the same. Flush errors (status 5) on other ranks follow from this.",
-        occurrences=len(events),
+        occurrences=counted(events),
     )
     flushed = [event for event in errors if completion_status(event) == 5]
     return found(replace(finding, victims=evidence_of(flushed, 20)))

@@ -15,7 +15,7 @@ Source: NCCL user guide, troubleshooting.
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
-from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, counted, found
 from diagnostics.rules.rdma.verbs import failed_calls, is_bare_queue, is_out_of_memory
 
 
@@ -37,7 +37,7 @@ def check(facts: JobFacts) -> Outcome:
             explanation=f"{events[0].fields.get('call', 'The plugin')} could not pin memory. The machine is "
             "not out of memory: the "
             "process may lock only a small amount. The limit that counts is that of the rank's own process.",
-            occurrences=len(events),
+            occurrences=counted(events),
         )
     )
 

@@ -1,9 +1,9 @@
 """Failed logs, mutated: ``python -m tests.diagnostics.judging.verdict_mutations [--cuts 200] [--seed 1] FOLDER...``.
 
 Each log of the folders (``*.log``) that is critical as it stands is cut at random places, its processes' lines are
-shuffled into each other, and the marks of NCCL are taken from its lines. While a line that the first finding rests on
-is still there (all of them, where it compares ranks), the verdict must not become ok. Exit code 1 where it does,
-2 where a folder holds no log or no log is critical: nothing is shown then.
+shuffled into each other in several ways, and the marks of NCCL, or parts of them, are taken from its lines. While a
+line that the first finding rests on is still there (all of them, where it compares ranks), the verdict must not become
+ok. Exit code 1 where it does, 2 where a folder holds no log or no log is critical: nothing is shown then.
 """
 
 import argparse
@@ -20,6 +20,15 @@ from tests.diagnostics.threads import diagnose
 
 _PROCESS = re.compile(r"([\w.\-<>]+:\d+):\d+ \[-?\d+\]")
 _MARK = re.compile(r"[\w.\-<>]+:\d+:\d+ \[-?\d+\] (?:[\w/.\-]+:\d+ (?:\(\w+\) )?)?NCCL (?:INFO|WARN) ")
+_STRIPPED = {  # what is taken from each line
+    "without marks": _MARK,
+    "without hosts and processes": re.compile(r"[\w.\-<>]+:\d+:\d+ (?=\[-?\d+\])"),
+    "without all before the level": re.compile(
+        r"[\w.\-<>]+:\d+:\d+ \[-?\d+\] (?:[\w/.\-]+:\d+ (?:\(\w+\) )?)?(?=NCCL )"
+    ),
+    "without files": re.compile(r"(?<=\] )[\w/.\-]+:\d+ (?:\(\w+\) )?(?=NCCL )"),
+}
+_SHUFFLES = 20  # cuts for each shuffle
 _COMPARES = frozenset({"single-rank-jobs", "ranks-disagree-on-transport", "version-mismatch", "hca-mixed-link-layers"})
 MAX_BYTES = 300_000  # of a log; the head of a longer one is mutated
 
@@ -43,8 +52,10 @@ def mutants(text: str, original: Diagnosis, random_: random.Random, cuts: int) -
         yield _mutant(f"cut at {place}", text[:place], decisive, decides)
         place = random_.randrange(len(text))
         yield _mutant(f"begun at {place}", text[place:], decisive, decides)
-    yield _mutant("shuffled", "\n".join(shuffled(lines, random_)), decisive, decides)
-    yield _mutant("without marks", "\n".join(_MARK.sub("", line) for line in lines), decisive, decides)
+    for number in range(1 + cuts // _SHUFFLES):
+        yield _mutant(f"shuffled ({number})", "\n".join(shuffled(lines, random_)), decisive, decides)
+    for how, taken in _STRIPPED.items():
+        yield _mutant(how, "\n".join(taken.sub("", line) for line in lines), decisive, decides)
 
 
 def decisive_bodies(lines: Sequence[str], original: Diagnosis) -> list[str]:

@@ -10,6 +10,7 @@ from diagnostics import parsers
 from diagnostics.facts import JobFacts
 from diagnostics.inputs.reader import Batch
 from diagnostics.reading import Reading
+from diagnostics.rules.base import conclude
 from tests.diagnostics.parsers.bodies import bodies, redacted_bodies
 from tests.diagnostics.parsers.carriers import BARE, CARRIERS, PREFIX, QUOTING, TEARING, missed_of, partial, warned
 from tests.diagnostics.parsers.source_warnings import warnings_of
@@ -141,3 +142,14 @@ def test_the_sources_of_nccl_tell_what_they_print(tmp_path: Path) -> None:
         ("a.cc", "Call to mlx5_0 failed : Cannot allocate memory (7 of 7)"),
         ("a.cc", "see https://x.y/z"),
     ]
+
+
+@pytest.mark.parametrize(
+    "body", ["Cuda failure 'out of memory'", "AllReduce : communicator was revoked", "Call to ibv_reg_mr failed"]
+)
+def test_what_ray_left_out_is_counted(body: str) -> None:
+    for mark, count in (("", 2), (" [repeated 7x across cluster]", 9), (" [repeated 7x]", 2)):
+        facts = facts_of([warned(body), warned(body) + mark])
+        kind = next(kind for kind in facts.events if kind not in parsers.SIGNS)
+        assert facts.count(kind) == count
+        assert conclude(facts, facts.of(kind), severity="info", summary="", explanation="").occurrences == count

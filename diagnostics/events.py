@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 MAX_QUOTED_CHARACTERS = 400
-_LEFT_OUT = re.compile(r"\[repeated (\d{1,6})x across cluster\]")
+_OMITTED = re.compile(r"\[repeated (\d{1,6})x across cluster\]")
 
 ProcessKey = tuple[str, int]  # host and pid
 
@@ -50,8 +50,8 @@ class Event(NamedTuple):
 
 def times(event: Event) -> int:
     """How often a line was printed: as often more than once as Ray says that it left it out."""
-    left_out = _LEFT_OUT.search(event.text) if "x across cluster]" in event.text else None
-    return 1 + int(left_out[1]) if left_out else 1
+    omitted = _OMITTED.search(event.text) if "x across cluster]" in event.text else None
+    return 1 + int(omitted[1]) if omitted else 1
 
 
 def quote(text: str) -> str:

@@ -26,7 +26,7 @@ CONTEXT_BYTES = int(0.6 * 2**30)
 NCCL_BYTES = int(0.5 * 2**30)
 FRAGMENTATION_SHARE = 0.05  # of what comes and goes every step
 # How near a peak may be to what a GPU has for nobody to say which is more, where kernels and loss are known: of 47 rows
-# that ran out of memory in published tables 7 were told that they fit without it, and 4 with it.
+# that ran out of memory in published tables 7 were told that they fit without it, and 5 with it.
 UNSURE_SHARE = 0.03
 # The same where lengths vary from step to step: PyTorch's allocator keeps blocks of sizes that do not come again, until
 # the device is full. Of 46 published trainings that did not fill it (ms-swift) quarters are 0.9 and 1.9.

@@ -10,7 +10,7 @@ from diagnostics.findings import Diagnosis, Finding, Verdict
 from diagnostics.inputs.reader import A_TRACE
 from diagnostics.judging.rank_table import missing_ranks
 from diagnostics.judging.unfinished import unfinished
-from diagnostics.parsers.steps import is_last_row, is_row, tells_rate
+from diagnostics.parsers.steps import is_last_row, is_row, is_unchecked_row, tells_rate
 from diagnostics.rules.program.tracebacks import unread_traceback
 
 _OF_WATCHERS = ("inspector", "ras-")  # kinds of what looks at a job that runs
@@ -156,7 +156,7 @@ def _start_not_shown(network: str, facts: JobFacts) -> str:
 
 
 def _tests_passed(facts: JobFacts) -> bool:
-    """Whether the log is of nccl-tests without NCCL's own lines, and each table of it ends with right values only."""
+    """Whether the log is of nccl-tests without NCCL's own lines, and each table of it ends, and none has wrong values."""
     tables = sum(event.fields["rank"] == "0" for event in facts.of("tests-rank"))
     ended = min(facts.count("work-done"), facts.count("tests-ended"))
     whole = not facts.notes and not facts.unterminated and not facts.communicators
@@ -194,7 +194,9 @@ def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], 
         return findings[0].summary + beside
     if verdict == "ok" and _tests_passed(facts):
         not_shown = " The network that it took is not shown: NCCL_DEBUG=INFO would." if network == "unknown" else ""
-        return f"nccl-tests ran to its end, and its values are right.{not_shown}"
+        checked = not any(map(is_unchecked_row, facts.steps.values()))
+        values = "and its values are right" if checked else "and checked none of its values (-c 1 would)"
+        return f"nccl-tests ran to its end, {values}.{not_shown}"
     if verdict == "ok" and _start_not_shown(network, facts):
         return _working(facts)
     if nothing := _read_instead(verdict, network, findings, facts):

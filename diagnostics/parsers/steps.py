@@ -81,6 +81,16 @@ def is_wrong_row(line: str) -> bool:
     return compiled(_ROW_OF_TESTS).match(line) is not None and not is_row(line)
 
 
+def is_unchecked_row(line: str) -> bool:
+    """Whether a row of nccl-tests says that no value was checked (``-c 0``); in place alone some collectives have none.
+
+    >>> is_unchecked_row("  1024  256  float  sum  -1  20.1  0.05  0.09  N/A  20.0  0.05  0.09  N/A")
+    True
+    """
+    found = compiled(_ROW_OF_TESTS).match(line)
+    return found is not None and found["wrong"] == "N/A"
+
+
 def is_step(line: str) -> bool:
     """Whether a line tells that a step was done, by a finite loss beside a counter or by a throughput above zero."""
     if compiled(_PREPARES).search(line) or "CCL " in line:

@@ -26,6 +26,18 @@ def test_a_table_that_ends_with_right_values_shows_that_the_job_works(text: str)
     assert diagnosis.explanation.startswith("nccl-tests ran to its end, and its values are right. The network")
 
 
+def test_values_that_were_not_checked_are_not_called_right() -> None:
+    """With ``-c 0`` nccl-tests counts nothing wrong, and says OK below its table."""
+    rows = ROW + ROW.replace("1048576  262144", "2097152  524288")
+    unchecked = rows.replace("63.02      0", "63.02    N/A").replace("63.6      0", "63.6    N/A")
+    assert unchecked.count("N/A") == 4
+    diagnosis = _diagnose(HEAD + unchecked + END)
+    assert diagnosis.verdict == "ok"
+    assert diagnosis.explanation.startswith("nccl-tests ran to its end, and checked none of its values (-c 1 would).")
+    in_place = _diagnose(HEAD + rows.replace("63.6      0", "63.6    N/A") + END)  # all_to_all has no values in place
+    assert in_place.explanation.startswith("nccl-tests ran to its end, and its values are right.")
+
+
 def test_a_table_beside_the_choice_of_a_network_leaves_no_question_open() -> None:
     diagnosis = _diagnose("NET/OFI Initializing aws-ofi-nccl 1.16.3\nUsing network AWS Libfabric\n" + ROW + END)
     assert (diagnosis.verdict, diagnosis.network) == ("ok", "plugin:aws-ofi-nccl")

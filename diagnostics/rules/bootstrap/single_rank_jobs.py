@@ -22,18 +22,18 @@ def check(facts: JobFacts) -> Outcome:
     if any(communicator.nranks > 1 for communicator in facts.communicators):
         return CLEAR
     members = [member for communicator in facts.communicators for member in communicator.members.values()]
-    processes = {member.process for member in members}
+    processes = max(len({member.process for member in members}), _unnamed_processes(facts))
     events = [event for event in facts.of("init-start", "init-complete") if event.fields["nranks"] == "1"]
-    if len(processes) > 1:
+    if processes > 1:
         return found(
             conclude(
                 facts,
                 events,
                 severity="critical",
                 confidence="likely",
-                summary=f"{len(processes)} processes each run a job of one rank: they do not know of each other",
+                summary=f"{processes} processes each run a job of one rank: they do not know of each other",
                 explanation="Nothing is communicated, and every result is that of a single GPU.",
-                occurrences=len(processes),
+                occurrences=processes,
             )
         )
     return found(
@@ -45,6 +45,17 @@ def check(facts: JobFacts) -> Outcome:
             explanation="Nothing is communicated; a bus bandwidth of 0 is correct and says nothing about the network.",
         )
     )
+
+
+def _unnamed_processes(facts: JobFacts) -> int:
+    """Processes, where lines have lost who printed them: each says once over which interface it meets others.
+
+    Not more than communicators, of which a log that holds its lines twice has one.
+    """
+    members = (member for communicator in facts.communicators for member in communicator.members.values())
+    if any(any(member.process) for member in members):
+        return 0
+    return min(len(facts.communicators), facts.count("bootstrap-interface"))
 
 
 def _by_tests(facts: JobFacts) -> Outcome:

@@ -59,7 +59,7 @@ bench-estimates: ## estimates of each source's published trainings, fitted to th
 	$(BIN)/python -m tests.performance_model.leave_one_out
 
 bench-memory: ## estimated memory of known config.json files beside all tensors that transformers makes of them (minutes)
-	$(BIN)/python -m tests.performance_model.counted_config
+	$(BIN)/python -m tests.performance_model.configs.counted_config
 
 bench-verdicts: ## expected bandwidths on published healthy systems and injected faults, other suites' limits beside them
 	$(BIN)/python -m tests.measurements.expected_bandwidths

@@ -43,7 +43,7 @@ from raybench.hosts.host_facts import summary_of
 from raybench.hosts.inventory_draft import hosts_of, read_hostfile
 from raybench.launchers.ended_job import FILE, EndedJob, JobNode, read_ended
 from raybench.launchers.kubernetes.trouble import of_kubectl
-from raybench.launchers.slurm.job_output import _Table
+from raybench.launchers.slurm.job_output import output_of
 from raybench.launchers.slurm.job_state import job_of
 from raybench.launchers.slurm.messages import NodeState
 from raybench.launchers.slurm.node_step import state_in
@@ -321,10 +321,13 @@ def agent_files() -> Sequence[bytes]:
     return [(TESTS / "timeline/imported/agent.jsonl").read_bytes()]
 
 
-def read_tables(data: bytes) -> list[object]:
+TRAINED = b"world size: 4\nepoch 3: val_loss: 0.31, val_accuracy: 91.2%\nTotal training time: 95.23 seconds\n"
+
+
+def read_output(data: bytes) -> list[object]:
     """What a job of Slurm printed, a line after the other."""
-    table = _Table()
-    return [one for line in data.decode("utf-8", "replace").splitlines() for one in table.take(line)]
+    output = output_of(data.decode("utf-8", "replace").splitlines())
+    return [one for one in (*output.tests, output.training) if one is not None]
 
 
 def tests_result() -> dict[str, Any]:
@@ -396,7 +399,7 @@ HOST_READERS: dict[str, Reader] = {
         seeds=lambda: [tests_result()],
         refuses=(UsageError,),
     ),
-    "nccl-tests of a job": Reader(read=read_tables, seeds=nccl_tests),
+    "nccl-tests of a job": Reader(read=read_output, seeds=lambda: [*nccl_tests(), TRAINED]),
     "login": Reader(read=read_login, seeds=logins),
     "logs of any packing": Reader(read=read_logs, seeds=logs, refuses=(UnreadableInputError,)),
     "node tests": Reader(

@@ -30,6 +30,7 @@ from raybench.benchmarks.checkpoint.manifest import CheckpointError, Manifest, P
 from raybench.benchmarks.checkpoint.manifest import decode as decode_manifest
 from raybench.benchmarks.events import PointMeasured, RankReady
 from raybench.benchmarks.events import encode as encode_event
+from raybench.benchmarks.training.models.weight_config import details_of
 from raybench.benchmarks.training.models.weight_files import entries_of
 from raybench.config import load_config
 from raybench.errors import UsageError
@@ -211,6 +212,18 @@ TOLD = Told(
 )
 
 
+def weight_configs() -> list[Any]:
+    stretched = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    return [
+        {
+            "rope_theta": 5e5,
+            "rms_norm_eps": 1e-6,
+            "rope_scaling": {**stretched, "original_max_position_embeddings": 8192},
+        },
+        {"activation_function": "gelu_new", "layer_norm_epsilon": 1e-5},
+    ]
+
+
 def parse_samples(data: bytes) -> object:
     text = data.decode("utf-8", "replace")
     return format_of(text, "it").parse(text, TOLD, "it")
@@ -279,6 +292,10 @@ READERS: dict[str, Reader] = {
     "samples of other tools": Reader(read=parse_samples, seeds=sample_files, refuses=(UsageError,)),
     "state of a run": Reader(
         read=read_file(lambda path: top_lines(live_run(path.parent), 1e9), "live.json"), seeds=live_states,
+        refuses=(UsageError,),
+    ),
+    "configuration of weights": Reader(
+        read=read_file(lambda path: details_of(str(path.parent)), "config.json"), seeds=weight_configs,
         refuses=(UsageError,),
     ),
     "weights": Reader(

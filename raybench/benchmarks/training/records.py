@@ -6,7 +6,7 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.timed import are_times
 from raybench.benchmarks.training.combine import training_point
 from raybench.benchmarks.training.findings import training_findings
-from raybench.benchmarks.training.live import TrainingLive
+from raybench.benchmarks.training.live.progress import TrainingLive
 from raybench.benchmarks.training.record import TrainingRecord, first_steps, joined
 from raybench.benchmarks.training.same_losses import loss_findings
 from raybench.benchmarks.training.step_figures import step_figures

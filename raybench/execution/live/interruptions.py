@@ -2,7 +2,8 @@
 
 Most of a step of a small model is a collective, so most stops of a rank fall into one, where all ranks wait alike: its
 own work shows a stop in one step of twenty, and it takes many seconds until that is no noise (``slow_ranks``,
-``live_stragglers``). The state of its process shows each. A healthy rank is never stopped, however crowded its machine.
+``training.live.stragglers``). The state of its process shows each. A healthy rank is never stopped, however crowded
+its machine.
 """
 
 from collections import deque

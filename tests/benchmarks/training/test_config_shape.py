@@ -13,7 +13,7 @@ from raybench.benchmarks.training.options import TrainingOptions
 from raybench.errors import UsageError
 from raybench.performance_model.model_config import model_of_config
 from raybench.performance_model.presets import PRESETS
-from tests.performance_model.test_model_config import MODELS, written
+from tests.performance_model.configs.test_model_config import MODELS, written
 
 SMALL = {
          "model_type": "llama", "hidden_size": 96, "num_hidden_layers": 3, "num_attention_heads": 6,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.interim import UNCHECKED, UNEXPOSED
-from raybench.benchmarks.training.live import TrainingLive
+from raybench.benchmarks.training.live.progress import TrainingLive
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import StepMarks, TrainingRecord
 from raybench.benchmarks.workload import LiveRemark

@@ -14,8 +14,8 @@ import pytest
 
 from raybench.performance_model.estimate import Estimate, estimate
 from raybench.services.estimate import EstimateOptions, estimate_request
+from tests.performance_model.configs.test_model_config import MODELS
 from tests.performance_model.published_run import FOLDER
-from tests.performance_model.test_model_config import MODELS
 
 with (FOLDER / "experts.csv").open() as file:
     ROWS = list(csv.DictReader(file))

@@ -1,6 +1,6 @@
 """Memory of a step of known config.json files: all tensors that transformers makes in it, on a GPU that is not there.
 
-    python -m tests.performance_model.counted_config
+    python -m tests.performance_model.configs.counted_config
 
 prints a table: estimated and counted, of 21 models at their full width and three layers, parameters in bfloat16, AdamW,
 8 samples of 2048 tokens (GPT-2: 1024), without activation checkpointing and with it. The modules are those of the
@@ -22,10 +22,10 @@ from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.model_config import model_of_config
 from raybench.performance_model.training_setup import TrainingSetup
-from tests.performance_model.test_model_config import MODELS
+from tests.performance_model.configs.test_model_config import MODELS
 
 LAYERS, BATCH, TOKENS = 3, 8, 2048
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def estimated(name: str, *, checkpointing: bool) -> int:
@@ -52,7 +52,7 @@ def counted(library: Path) -> dict[str, dict[str, int]]:
     ``library``: of ``absent_gpu.build``. Raises RuntimeError where the counting process fails.
     """
     done = subprocess.run(
-        [sys.executable, "-m", "tests.performance_model.counted_config", "count"],
+        [sys.executable, "-m", "tests.performance_model.configs.counted_config", "count"],
         capture_output=True, text=True, timeout=1200, check=False, cwd=ROOT,
         env={**os.environ, "LD_PRELOAD": str(library), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip

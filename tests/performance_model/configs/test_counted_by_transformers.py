@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from raybench.performance_model.model_config import model_of_config
-from tests.performance_model.test_model_config import MODELS, OTHERS
+from tests.performance_model.configs.test_model_config import MODELS, OTHERS
 
 TOKENS = 256
 ALL = {**MODELS, **OTHERS}

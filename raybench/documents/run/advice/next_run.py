@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from raybench.documents.run.advice.limit import limit_advice
 from raybench.documents.run.training import TIGHT_MEMORY, TrainingPoint
-from raybench.documents.run.training_limit import limit_advice
 
 _STATE_BYTES = 16  # of a parameter: itself, its gradient, and AdamW's two moments in float32
 _GATHERED_BYTES = 4
@@ -26,7 +26,7 @@ def training_advice(point: TrainingPoint) -> Iterator[str]:
 def memory_advice(point: TrainingPoint) -> Iterator[str]:
     """Nothing on a CPU: the memory of a process does not tell what a device would hold."""
     total, peak = point.memory_limit_bytes, point.peak_memory_bytes
-    if point.memory_kind != "cuda" or not total or not peak:
+    if point.memory_kind != "cuda" or not total or not peak:  # gpu: train-ddp
         return
     strategy, share = point.label.partition(" ")[0], peak / total
     if share > TIGHT_MEMORY:

@@ -1,6 +1,6 @@
 """How far a training is and what is wrong with it, from the parts that its ranks tell while it goes on. Pure.
 
-A slow rank is told by the rule of ``straggler``: see ``live_stragglers``.
+A slow rank is told by the rule of ``straggler``: see ``stragglers``.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from math import isfinite
 
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.findings import LOSS_RULE
-from raybench.benchmarks.training.live_stragglers import LiveStragglers
+from raybench.benchmarks.training.live.stragglers import LiveStragglers
 from raybench.benchmarks.training.record import TrainingRecord
 from raybench.benchmarks.workload import LiveRemark, Progress
 from raybench.documents.run.facts import TrainingFacts, typed

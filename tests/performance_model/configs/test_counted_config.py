@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.performance_model.counted_config import counted, estimated
-from tests.performance_model.test_model_config import MODELS
+from tests.performance_model.configs.counted_config import counted, estimated
+from tests.performance_model.configs.test_model_config import MODELS
 
 pytestmark = pytest.mark.long  # twenty-one models twice: minutes
 

@@ -1,0 +1,1 @@
+"""What a training's own figures say to change: what limits a step, and what to run next."""

@@ -1,0 +1,1 @@
+"""Models by their config.json, beside what transformers makes of them."""

@@ -137,7 +137,17 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "text": "Does the driver answer on the host, and then in a container of its own?",
             "commands": ["nvidia-smi", "nvidia-container-cli info", "docker run --rm --gpus all ubuntu nvidia-smi"],
             "link": "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html",
-        }
+            "never": ["amd"],
+        },
+        {
+            "text": "Does the driver answer on the host, and then in a container that is given its devices?",
+            "commands": [
+                "amd-smi list",
+                "docker run --rm --device /dev/kfd --device /dev/dri --group-add video rocm/rocm-terminal rocminfo",
+            ],
+            "link": "https://rocm.docs.amd.com/",
+            "only": ["amd"],
+        },
     ],
     "check-fabric-manager": [
         {

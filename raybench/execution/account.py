@@ -131,8 +131,8 @@ class Account:
 
     def _agent_of(self, node: int) -> HeardAgent | None:
         planned = self.record.planned
-        if planned is None:
-            return None
+        if planned is None or len(planned.facts) < len(planned.plan.nodes):
+            return None  # which nodes share a machine is told a moment after the plan is
         # Only the first node of a machine was told to start an agent; what another says of it, it has made up.
         machine = next((one for one in planned.machines if node == one.nodes[0]), None)
         return None if machine is None else self._heard_agent(planned, machine)

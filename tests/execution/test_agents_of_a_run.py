@@ -59,3 +59,16 @@ def test_another_node_of_a_machine_does_not_speak_for_it() -> None:
     samples = heard.samples.samples()
     assert samples is not None
     assert [node.name for node in samples.nodes] == [machine.name]
+
+
+def test_what_comes_before_the_facts_of_the_nodes_waits_for_the_next() -> None:
+    """A snapshot may hold the plan without them: which nodes share a machine is not known then."""
+    heard = account()
+    facts, heard.record.need().facts = heard.record.need().facts, []
+    read = ClockRead(node=1, asked_seconds=1010.0, there_seconds=8.0, answered_seconds=1010.004)
+    heard.take(read)
+    assert heard.hear_agent(AgentPiece(node=1, data=b"x\n")) == []
+    assert heard.agents == {}
+    heard.record.need().facts = facts
+    heard.take(read)
+    assert list(heard.agents) == [1]

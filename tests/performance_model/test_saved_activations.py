@@ -15,6 +15,7 @@ from raybench.performance_model.transformer import Transformer
 
 torch = pytest.importorskip("torch")
 training = pytest.importorskip("raybench.benchmarks.training.models.transformer")
+PLAIN = pytest.importorskip("raybench.benchmarks.training.models.weight_config").PLAIN
 BATCH, LENGTH, WIDTH = 2, 96, 256
 
 GATED = Transformer(name="gated", layers=1, hidden=WIDTH, heads=8, feedforward=704, vocabulary=64, norm="layer")
@@ -27,7 +28,7 @@ SHAPES = {
 
 def saved_bytes(shape: Transformer, dtype: "torch.dtype", context: contextlib.AbstractContextManager[None]) -> int:
     """Bytes of the distinct storages that the block saves: neither its parameters nor what autocast makes of them."""
-    block = training.Block(shape).to(dtype)
+    block = training.Block(shape, PLAIN).to(dtype)
     own = {parameter.untyped_storage().data_ptr() for parameter in block.parameters()}
     weights = {shape for parameter in block.parameters() for shape in (parameter.shape, parameter.t().shape)}
     kept: dict[int, int] = {}
@@ -39,7 +40,7 @@ def saved_bytes(shape: Transformer, dtype: "torch.dtype", context: contextlib.Ab
         return tensor
 
     hidden = torch.randn(BATCH, LENGTH, WIDTH, dtype=dtype, requires_grad=True)
-    angles = training._angles(torch.arange(LENGTH), shape.head_size // 2)
+    angles = training._angles(torch.arange(LENGTH), shape.head_size // 2, PLAIN)
     flash = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION)
     with context, flash, torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         output = block(hidden, angles)

@@ -65,12 +65,14 @@ def test_the_seeds_training_summary() -> None:
 
 
 def test_ddp_or_fsdp_after_one_run() -> None:
-    rows, (advice,) = summary_rows(trained("ddp", 0.1, gib=30.0), trained("fsdp", 0.15, gib=10.0))
+    rows, (advice, losses) = summary_rows(trained("ddp", 0.1, gib=30.0), trained("fsdp", 0.15, gib=10.0))
     assert rows["avg_step_time (s)"] == ("0.1000", "0.1500")
     assert advice.startswith("ddp gpt2 is 1.50x as fast as fsdp gpt2, with 3.00 of its memory. One run decides")
-    _, (tight,) = summary_rows(trained("ddp", 0.1, gib=75.0), trained("fsdp", 0.15, gib=10.0))
+    assert losses.startswith("ddp gpt2, fsdp gpt2 reach the same loss")
+    _, (tight, _) = summary_rows(trained("ddp", 0.1, gib=75.0), trained("fsdp", 0.15, gib=10.0))
     assert "at 94% of the device it is tight: test both" in tight
-    assert summary_rows(trained("ddp", 0.1), trained("lora", 0.05))[1] == ()
+    unknown = {"gpu": None}  # of what type the losses are is not recorded: they are not held against each other
+    assert summary_rows(trained("ddp", 0.1), trained("lora", 0.05, facts=unknown))[1] == ()
 
 
 def test_memory_of_a_process_is_not_called_allocated_by_a_device() -> None:

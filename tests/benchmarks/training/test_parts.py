@@ -202,7 +202,7 @@ def test_positions_that_are_not_computed_are_refused_and_no_configuration_is_non
     assert details_of(str(tmp_path)) == PLAIN
     for rotation, said in (
         ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "'yarn' are not computed"),
-        ({"rope_scaling": {"type": "linear"}}, "of the kind 'linear' lack factor"),
+        ({"rope_scaling": {"type": "linear"}}, "of the kind 'linear' have no factor"),
         ({"rope_scaling": "linear"}, "not a configuration"),
     ):
         (tmp_path / "config.json").write_text(json.dumps(rotation))

@@ -81,4 +81,4 @@ def test_a_name_that_is_nobodys_is_refused(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(UsageError, match=r"^--model Foo/Bar is not a file, nor a released model"):
         model_of_config("Foo/Bar")
     with pytest.raises(UsageError, match="is not a file"):
-        model_of_config("../../etc/passwd")
+        model_of_config("../../no/such")

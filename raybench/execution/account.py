@@ -4,6 +4,7 @@ import contextlib
 import glob
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,6 +61,7 @@ class Account:
     agents: dict[int, HeardAgent] = field(default_factory=dict)  # by the node that speaks for its machine
 
     samples: SampleKeeper = field(init=False)
+    on_reading: Callable[[str, Reading], None] | None = None  # who follows what the agents read, by machine
     _paths: TcpPathWatch | None = None
     _slow: set[str] = field(default_factory=set)  # nodes with a rank that is slow by itself
 
@@ -77,6 +79,8 @@ class Account:
         messages, told = heard.take(piece.data, now)
         for message in messages:
             self.samples.take(heard.machine, message, now)
+            if isinstance(message, Reading) and self.on_reading is not None:
+                self.on_reading(heard.machine, message)
             if isinstance(message, Reading) and message.source == TCP_PATHS:
                 told += self._tcp_paths().take(heard.machine, message, now, self._with_slow_processes())
         return told

@@ -16,6 +16,7 @@ from typing import Protocol
 
 import msgspec
 
+from diagnostics.agent.messages import Reading
 from raybench.documents.live_run import WRITING
 from raybench.errors import RaybenchError
 from raybench.execution.account import Account, logs_below, tell_phase
@@ -95,6 +96,9 @@ class Listener(Protocol):
     def warned(self, line: str) -> None:
         """A warning, as it stands on the terminal."""
 
+    def sampled(self, machine: str, reading: Reading) -> None:
+        """What the agent of a machine read."""
+
     def complaints(self) -> Iterable[str]:
         """What a person is to be told of it, each once."""
 
@@ -121,6 +125,8 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         nodes = self.record.config.nodes or 1
+        if self.listener is not None:
+            self.account.on_reading = self.listener.sampled
         self._lookout = Lookout(watch=ProcessWatch(self.driver.pid, self.driver.spared, self.driver.others, nodes))
 
     @property

@@ -6,15 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+from diagnostics.agent.messages import Reading
 from raybench.benchmarks.events import decode
 from raybench.config import RunConfig
 from raybench.documents.run.result import RunResult
 from raybench.documents.run.tracking import TrackedRun
 from raybench.execution.live.figures import LiveFigures, numbers_of, slug
+from raybench.execution.live.node_figures import NodeFigures
 from raybench.execution.record import RunRecord
 from raybench.run_folder import RunFolder
 from raybench.studies.folder import STUDY_VARIABLE
-from raybench.trackers.base import Begun, Concluded, Remark, flat
+from raybench.trackers.base import Begun, Concluded, Figures, Remark, flat
 from raybench.trackers.handle import TrackerProcess
 from raybench.trackers.registry import names_of
 
@@ -32,9 +34,10 @@ class RunFeed:
     def __init__(self, config: RunConfig, folder: RunFolder, run_id: str) -> None:
         self._config, self._folder, self._run_id = config, folder, run_id
         self._processes = [TrackerProcess(name) for name in names_of(config.track)]
-        self._events: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[tuple[int, bytes] | tuple[str, Reading] | None] = queue.SimpleQueue()
         self._reader: threading.Thread | None = None
         self._figures: LiveFigures | None = None
+        self._nodes: NodeFigures | None = None
         self._begun, self._warnings = False, 0
         self._problem = ""
 
@@ -43,6 +46,7 @@ class RunFeed:
         planned = record.need()
         plan = planned.plan
         self._figures = LiveFigures(specs=planned.specs, world_size=plan.world_size)
+        self._nodes = NodeFigures(started=record.clock)
         self._begin(
             {
                 "cluster.nodes": str(len(plan.nodes)),
@@ -57,6 +61,10 @@ class RunFeed:
     def heard(self, launch: int, data: bytes) -> None:
         """An event, to be read by our own thread."""
         self._events.put((launch, data))
+
+    def sampled(self, machine: str, reading: Reading) -> None:
+        """What the agent of a machine read, likewise."""
+        self._events.put((machine, reading))
 
     def warned(self, line: str) -> None:
         """A warning, as it stands on the terminal."""
@@ -123,17 +131,25 @@ class RunFeed:
             one.begin(begun)
 
     def _read(self) -> None:
-        assert self._figures is not None
         try:
             while (item := self._events.get()) is not None:
-                launch, data = item
-                event = decode(data, self._figures.specs)
-                for figures in self._figures.take(launch, event, time.time()):
+                for figures in self._figures_of(*item):
                     for one in self._processes:
                         one.send(figures)
         except Exception as error:  # noqa: BLE001 - the run is not to hear of it, but whoever reads the report is
             for one in self._processes:
                 one.fail(f"figures could not be made of the run's events ({type(error).__name__}: {error})")
+
+    def _figures_of(self, source: int | str, said: bytes | Reading) -> Iterator[Figures]:
+        """Of an event of a launch, or of what the agent of a machine read."""
+        assert self._figures is not None
+        assert self._nodes is not None
+        if isinstance(source, int) and isinstance(said, bytes):
+            yield from self._figures.take(source, decode(said, self._figures.specs), time.time())
+        elif isinstance(source, str) and isinstance(said, Reading):
+            figures = self._nodes.take(source, said, time.monotonic(), time.time())
+            if figures is not None:
+                yield figures
 
 
 def _command_of(config: RunConfig) -> str:

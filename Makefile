@@ -48,7 +48,7 @@ bench-start-up: ## raybench --help against torchrun --help, and where the start 
 bench-shaped: ## measured against true bandwidth on shaped links (root)
 	$(BIN)/python -m tests.measurements.shaped
 
-bench-compare: ## what compare says of real runs over one shaped link, the same twice and 5 % slower (root; 15 minutes; a quiet machine)
+bench-compare: ## what compare says of real runs over one shaped link, the same twice and 5 % slower (root; 18 minutes; a quiet machine)
 	$(BIN)/python -m tests.comparison.live_pairs
 
 bench-quick: ## bench-parity and bench-first-result in brief

@@ -32,7 +32,7 @@ def baseline_of_runs(side: Side) -> RunsBaseline:
 
 
 def _kept(key: FigureKey, one: SideFigure) -> BaselineFigure:
-    levels = iter(one.launch_levels)
+    levels = iter(one.by_launch.levels)
     return BaselineFigure(
         benchmark=key.benchmark,
         parameters=key.parameters,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from raybench.comparison.differing import differing, unlike
+from raybench.comparison.held_up import held_up
 from raybench.comparison.interval import RatioInterval, ratio_interval
 from raybench.comparison.judging import changed_checks, difference_of, judged, regression_of
 from raybench.comparison.side import FigureKey, Launch, Side, SideFigure
@@ -46,13 +47,14 @@ def compare(sides: Sequence[Side], *, gate: float | None = None, allow_unlike: b
 
 
 def _remarks(sides: Sequence[Side]) -> tuple[str, ...]:
-    """What the sides remark, and which of them is the reference itself."""
+    """Which of the sides is the reference itself, which launches counted for less, and what the sides remark."""
     twice = [
         f"{side.name} is the same result as {sides[0].name}"
         for side in sides[1:]
         if (side.run_ids, side.figures, side.outcomes) == (sides[0].run_ids, sides[0].figures, sides[0].outcomes)
     ]
-    return tuple(dict.fromkeys([*twice, *(remark for side in sides for remark in side.remarks)]))
+    held = [remark for side in sides if (remark := held_up(side))]
+    return tuple(dict.fromkeys([*twice, *held, *(remark for side in sides for remark in side.remarks)]))
 
 
 def _check(sides: Sequence[Side], *, allow_unlike: bool) -> None:
@@ -182,6 +184,7 @@ def _compared(
 def _with_interval(one: ComparedFigure, found: RatioInterval, gate: float | None) -> ComparedFigure:
     with_ratio = structs.replace(
         one,
+        values=found.values,
         ratio=found.ratio,
         low=found.low,
         high=found.high,

@@ -3,7 +3,8 @@
 Samples of a launch are alike, and so are launches of a run: each has a port, a placement and a moment of its own. What
 was repeated decides, as in ``raybench study``: where both sides have several runs, the spread between runs; else that
 between launches; where nothing was started twice, the spread between blocks, and two launches of the same thing may
-differ besides (``one_launch.py``). Logarithms are compared, since a slowdown is a factor.
+differ besides (``one_launch.py``). A launch whose own samples lie far apart counts for less (``weighing.py``).
+Logarithms are compared, since a slowdown is a factor.
 """
 
 import math
@@ -13,19 +14,25 @@ from typing import Literal
 
 from raybench.comparison.one_launch import launch_share, reach
 from raybench.comparison.side import SideFigure
-from raybench.stats import deviation, student_quantile
+from raybench.comparison.weighing import Repeats, Weighed, weigh
+from raybench.stats import student_quantile
 
 Repeated = Literal["runs", "launches", "blocks", "nothing"]
 LEVEL = 0.05  # of all intervals of a comparison together
 LEAST_BLOCKS = 3
 _MOST = math.log(1e12)  # an interval that is open above ends there: JSON has no infinity
+_NONE = Repeats(levels=(), errors=())
 LEAST_REPEATS = 4  # on both sides together: their spread has two degrees of freedom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatioInterval:
-    """The other side over the reference, with the ends of its interval. ``counts``: how many were repeated on each."""
+    """The other side over the reference, with the ends of its interval. ``counts``: how many were repeated on each.
 
+    ``values``: the level of the reference and of the other side.
+    """
+
+    values: tuple[float, float]
     ratio: float
     low: float
     high: float
@@ -56,22 +63,26 @@ class RatioInterval:
 def ratio_interval(reference: SideFigure, other: SideFigure, *, figures: int = 1) -> RatioInterval:
     """The interval of one of ``figures`` intervals that hold together with 95 % (Bonferroni)."""
     repeated, before, after = _repeats(reference, other)
-    difference = _mean(other.run_levels) - _mean(reference.run_levels)
+    levels = _mean(reference.run_levels), _mean(other.run_levels)
     tail, allowed = LEVEL / figures / 2, None
     if repeated in ("runs", "launches"):
-        down = up = _half_width(before, after, tail)
+        weighed = weigh(before, after)
+        levels = weighed[0].level, weighed[1].level
+        down = up = _half_width(*weighed, tail)
     elif repeated == "blocks":
         allowed = max(launch_share(reference), launch_share(other))
         down, up = _of_single_launches(reach(reference, tail), reach(other, tail), math.log1p(allowed))
     else:
         allowed = max(reference.allowed, other.allowed)
         down = up = math.log1p(allowed)
+    difference = levels[1] - levels[0]
     return RatioInterval(
+        values=(math.exp(levels[0]), math.exp(levels[1])),
         ratio=math.exp(difference),
         low=math.exp(difference - down),
         high=math.exp(min(difference + up, _MOST)),
         repeated=repeated,
-        counts=(len(before), len(after)),
+        counts=(before.count, after.count),
         allowed=allowed,
     )
 
@@ -82,41 +93,43 @@ def _of_single_launches(before: tuple[float, float], after: tuple[float, float],
     return down, math.hypot(after[1], before[0]) + allowed
 
 
-def _repeats(reference: SideFigure, other: SideFigure) -> tuple[Repeated, Sequence[float], Sequence[float]]:
+def _repeats(reference: SideFigure, other: SideFigure) -> tuple[Repeated, Repeats, Repeats]:
     """The largest thing that was repeated, with its levels on both sides."""
-    started: tuple[tuple[Repeated, Sequence[float], Sequence[float]], ...] = (
-        ("runs", reference.run_levels, other.run_levels),
-        ("launches", reference.launch_levels, other.launch_levels),
+    started: tuple[tuple[Repeated, Repeats, Repeats], ...] = (
+        ("runs", reference.by_run, other.by_run),
+        ("launches", reference.by_launch, other.by_launch),
     )
     for repeated, before, after in started:
-        if len(before) + len(after) >= LEAST_REPEATS:
+        if before.count + after.count >= LEAST_REPEATS:
             return repeated, before, after
-    blocks = reference.block_levels, other.block_levels
-    return ("blocks", *blocks) if min(map(len, blocks)) >= LEAST_BLOCKS else ("nothing", (), ())
+    blocks = [Repeats(levels=side.block_levels, errors=()) for side in (reference, other)]
+    if min(side.count for side in blocks) >= LEAST_BLOCKS:
+        return "blocks", blocks[0], blocks[1]
+    return "nothing", _NONE, _NONE
 
 
-def _half_width(before: Sequence[float], after: Sequence[float], tail: float) -> float:
-    """Of the difference of two means. A side that was not repeated is taken to spread as the other one does."""
+def _half_width(before: Weighed, after: Weighed, tail: float) -> float:
+    """Of the difference of two levels. A side that was not repeated is taken to spread as the other one does."""
     pooled = _pooled(before, after, tail)
-    return pooled if min(len(before), len(after)) < 3 else max(pooled, _welch(before, after, tail))
+    return pooled if min(len(before.shares), len(after.shares)) < 3 else max(pooled, _welch(before, after, tail))
 
 
-def _pooled(before: Sequence[float], after: Sequence[float], tail: float) -> float:
-    """Student's, with one spread for both sides."""
-    degrees = len(before) + len(after) - 2
-    squares = sum((len(side) - 1) * deviation(side, _mean(side)) ** 2 for side in (before, after))
-    error = math.sqrt(squares / degrees * (1 / len(before) + 1 / len(after)))
-    return student_quantile(degrees, tail) * error
+def _pooled(before: Weighed, after: Weighed, tail: float) -> float:
+    """Student's, with one spread for both sides; never less than what the errors of the repeats alone would make."""
+    degrees = len(before.shares) + len(after.shares) - 2
+    surplus = max((before.residual + after.residual) / degrees, 1.0)
+    return student_quantile(degrees, tail) * math.sqrt(surplus * (1 / before.weight + 1 / after.weight))
 
 
-def _welch(before: Sequence[float], after: Sequence[float], tail: float) -> float:
+def _welch(before: Weighed, after: Weighed, tail: float) -> float:
     """Welch's, each side with a spread of its own (Biometrika 34, 1947)."""
-    parts = [(deviation(side, _mean(side)) ** 2 / len(side), len(side) - 1) for side in (before, after)]
-    error = sum(part for part, _ in parts)
+    degrees = [len(side.shares) - 1 for side in (before, after)]
+    parts = [side.residual / count / side.weight for side, count in zip((before, after), degrees, strict=True)]
+    error = math.fsum(parts)
     if error == 0:
         return 0.0
-    degrees = error**2 / sum(part**2 / count for part, count in parts)
-    return student_quantile(math.floor(10 * degrees) / 10, tail) * math.sqrt(error)  # few values to be worked out
+    found = error**2 / math.fsum(part**2 / count for part, count in zip(parts, degrees, strict=True))
+    return student_quantile(math.floor(10 * found) / 10, tail) * math.sqrt(error)  # few values to be worked out
 
 
 def _mean(values: Sequence[float]) -> float:

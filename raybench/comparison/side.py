@@ -1,11 +1,12 @@
 """What is compared, whatever document it comes from: the machine, the configuration, the environment, and figures."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from raybench.comparison.weighing import Repeats, combined, reach_of_median
 from raybench.stats import median
 
 Better = Literal["lower", "higher", ""]
@@ -49,14 +50,20 @@ class SideFigure:
         return tuple(launch for run in self.runs for launch in run)
 
     @cached_property
-    def launch_levels(self) -> tuple[float, ...]:
-        """The logarithm of each launch's level."""
-        return tuple(self._level(launch) for launch in self.launches)
+    def by_launch(self) -> Repeats:
+        """Every launch."""
+        return self.repeats_of(self.launches)
+
+    @cached_property
+    def by_run(self) -> Repeats:
+        """Every run, by its launches: one that was held up counts for less."""
+        found = [combined(self.repeats_of(run)) for run in self.runs if run]
+        return Repeats(levels=tuple(level for level, _ in found), errors=tuple(error for _, error in found))
 
     @cached_property
     def run_levels(self) -> tuple[float, ...]:
-        """The logarithm of each run's level: the mean of its launches'."""
-        return tuple(math.fsum(map(self._level, run)) / len(run) for run in self.runs if run)
+        """The logarithm of each run's level."""
+        return self.by_run.levels
 
     @cached_property
     def block_levels(self) -> tuple[float, ...]:
@@ -67,6 +74,18 @@ class SideFigure:
     def value(self) -> float:
         """Its level: the geometric mean over its runs."""
         return math.exp(math.fsum(self.run_levels) / len(self.run_levels))
+
+    def repeats_of(self, launches: Sequence[Launch]) -> Repeats:
+        """The level and the error of each of some launches."""
+        levels, errors = map(self._level, launches), map(self._error, launches)
+        return Repeats(levels=tuple(levels), errors=tuple(errors))
+
+    def _error(self, launch: Launch) -> float:
+        """Of its level, from its own samples. Of a mean, whose stalls are to count, it says nothing."""
+        if self.is_mean:
+            return 0.0
+        low, high = reach_of_median([block for block in launch if block], 1.0)
+        return (low + high) / 2 if math.isfinite(low) else high
 
     def _level(self, launch: Launch) -> float:
         return self._of_samples([sample for block in launch for sample in block])

@@ -1,11 +1,12 @@
 """Real runs over a shaped link as sides (README.md)."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from raybench.comparison.run_side import ALLOWED
-from raybench.comparison.side import FigureKey, Side, SideFigure, blocks_of
+from raybench.comparison.side import FigureKey, Launch, Side, SideFigure, blocks_of
 
 KEY = FigureKey(benchmark="all_reduce float32 sum", point="1M")
 RUNS = json.loads((Path(__file__).parent / "shaped_link.json").read_text(encoding="utf-8"))
@@ -35,3 +36,21 @@ def whole_run(number: int) -> Side:
         for order, size in enumerate(_SIZES)
     }
     return Side(name=str(number), kind="run", machine={"nodes": "2"}, figures=figures)
+
+
+SERIES = json.loads((Path(__file__).parent / "shaped_samples.json").read_text(encoding="utf-8"))
+
+
+def sampled_run(run: Mapping[str, Any]) -> Side:
+    """A recorded run with every sample, in microseconds: three launches of five blocks of four, two sizes."""
+    figures = {
+        FigureKey(benchmark="all_reduce float32 sum", point=size): SideFigure(
+            unit="s", runs=(tuple(map(_blocks, launches)),), allowed=ALLOWED, order=order
+        )
+        for order, (size, launches) in enumerate(run["microseconds"].items())
+    }
+    return Side(name="run", kind="run", machine={"nodes": "2"}, figures=figures)
+
+
+def _blocks(microseconds: Sequence[int]) -> Launch:
+    return blocks_of([sample / 1e6 for sample in microseconds])

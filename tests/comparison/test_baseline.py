@@ -19,12 +19,14 @@ FACTORS = (1.0, 1.004, 0.997, 1.002, 0.999)  # of runs of one machine: under 1 %
 
 
 def run_of(folder: Path, factor: float, **changes: object) -> Path:
-    """A recorded run, whose times are a factor apart from what they were, with a little noise of their own."""
+    """A recorded run, each of whose figures is a factor apart from what it was, with a little noise in its samples."""
     noise = random.Random(factor)
     content = json.loads(COLLECTIVE.read_text(encoding="utf-8"))
     for benchmark in content["benchmarks"]:
         for point in benchmark["points"]:
-            point["samples_seconds"] = [one * factor * noise.uniform(0.999, 1.001) for one in point["samples_seconds"]]
+            point["samples_seconds"] = [
+                point["seconds"]["median"] * factor * noise.uniform(0.999, 1.001) for _ in point["samples_seconds"]
+            ]
             point["ci95_seconds"] = None
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps({**content, **changes}), encoding="utf-8")

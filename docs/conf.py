@@ -38,11 +38,18 @@ man_pages: list[tuple[str, str, str, list[str], int]] = [
 ]
 
 
+_HEAD = """# Options of every command
+
+What `raybench COMMAND --help-all` prints. What a command is for and leaves behind, with its usual calls:
+[the commands, one by one](../usage.md).
+"""
+
+
 def write_made_pages() -> None:
-    """The commands as their help has them, and the changelog."""
+    """Every option as the help has it, and the changelog."""
     made = HERE / "_made"
     made.mkdir(exist_ok=True)
-    parts = ["# Commands\n"]
+    parts = [_HEAD]
     context = click.Context(group, info_name="raybench", max_content_width=100, terminal_width=100)
     for name in COMMANDS:
         if (command := group.get_command(context, name)) is not None:
@@ -54,7 +61,8 @@ def write_made_pages() -> None:
 
 def _pages_of(command: click.Command, above: click.Context, name: str) -> Iterator[str]:
     context = click.Context(command, info_name=name, parent=above, max_content_width=100, terminal_width=100)
-    yield f"## {context.command_path.removeprefix('raybench ')}\n\n```text\n{whole_help(command, context)}\n```\n"
+    name = context.command_path.removeprefix("raybench ")
+    yield f"{'#' * (name.count(' ') + 2)} {name}\n\n```text\n{whole_help(command, context)}\n```\n"
     if isinstance(command, click.Group):
         for inner in command.list_commands(context):
             if (found := command.get_command(context, inner)) is not None:

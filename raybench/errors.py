@@ -11,6 +11,9 @@ RaybenchError
 
 from collections.abc import Iterable
 
+GLOO_INSTEAD = "Use --backend gloo to measure between CPUs, or join nodes with GPUs"
+GPUS_ONLY = "Join nodes with GPUs"  # where NCCL itself is what is measured
+
 
 class RaybenchError(Exception):
     """Base of every error that the command line turns into a message and an exit code."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from raybench.errors import ClusterUnavailableError, UsageError
+from raybench.errors import GLOO_INSTEAD, ClusterUnavailableError, UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +87,8 @@ def plan_of(
     exist = "; ".join(str(node) for node in candidates) or "none"
     if candidates and not usable:
         raise ClusterUnavailableError(
-            f"--backend nccl needs a GPU for every rank, and no node has one: {exist}. Use --backend gloo to measure "
-            "between CPUs, or join nodes with GPUs with --address HOST:PORT."
+            f"--backend nccl needs a GPU for every rank, and no node has one: {exist}. "
+            f"{GLOO_INSTEAD} with --address HOST:PORT."
         )
     if len(usable) < max(count, 1):
         kind = " with GPUs" if chosen_backend == "nccl" else ""

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from raybench.documents.study.plan import Study, Trial, Variant
 from raybench.documents.study.trial import TrialResult
-from raybench.errors import UsageError
+from raybench.errors import GLOO_INSTEAD, GPUS_ONLY, UsageError
 from raybench.studies.folder import STUDY_VARIABLE, StudyFolder, is_removed
 
 _END_SECONDS = 60.0  # a run that was told to stop gathers its logs first
@@ -182,9 +182,7 @@ def check_variants(study: Study, output_dir: Path) -> None:
 def _refusal(study: Study, variant: Variant, output_dir: Path) -> str:
     """Why a variant cannot run; nothing where it can, or where that takes trying."""
     command = command_of(study, variant, output_dir)
-    # over gloo nothing would be RDMA, and the trials would be refused one after another for want of proof
-    expects_rdma = variant.facts.expects is not None and variant.facts.expects.kind == "rdma"
-    backend = ["--backend", "nccl"] if expects_rdma and "--backend" not in command else []
+    backend = ["--backend", "nccl"] if is_of_nccl(variant) and "--backend" not in command else []
     done = subprocess.run(
         [sys.executable, "-P", "-m", *command, *backend, "--dry-run"],
         cwd=study.folder if Path(study.folder).is_dir() else None,
@@ -197,7 +195,14 @@ def _refusal(study: Study, variant: Variant, output_dir: Path) -> str:
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     if done.returncode != _WRONG_USE or not lines:
         return ""
-    return lines[-1].removeprefix("raybench: ").removeprefix("Error: ")
+    said = lines[-1].removeprefix("raybench: ").removeprefix("Error: ")
+    return said.replace(GLOO_INSTEAD, GPUS_ONLY) if is_of_nccl(variant) else said
+
+
+def is_of_nccl(variant: Variant) -> bool:
+    """Whether it is nothing over gloo: it sets what NCCL alone reads, or is to be proved to be RDMA."""
+    expects_rdma = variant.facts.expects is not None and variant.facts.expects.kind == "rdma"
+    return expects_rdma or "nccl" in variant.arguments
 
 
 def command_of(study: Study, variant: Variant, folder: Path) -> list[str]:

@@ -62,7 +62,7 @@ from tests.command import RAYBENCH, raybench
         ),
         (
             ["study", "network", "--networks", "tcp,rdma", "--model", "mlp"],
-            "1 of 2 variants cannot run: rdma: --backend",
+            "CPUs). Join nodes with GPUs with --address",  # over gloo nothing is RDMA
         ),
         (["study", "scaling", "--nodes", "1,2", "--dry-run"], "a study has no --dry-run: every variant is checked"),
         (

@@ -9,6 +9,7 @@ from raybench.documents.price import Price
 from raybench.documents.study.plan import Study, Trial
 from raybench.services.study_variants import variants_of
 from raybench.studies.result import result_of
+from raybench.studies.runner import is_of_nccl
 from tests.studies.sample import outcomes_of, run_result, training_point
 
 
@@ -70,3 +71,16 @@ def test_what_is_not_faster_for_certain_is_not_recommended(
 def test_one_repeat_decides_nothing() -> None:
     answer = answered({"none": 0.1, "fp16": 0.05}, repeats=1).answer
     assert (answer.recommended, answer.certain) == ("none", False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "of_nccl"),
+    [
+        ("communication", {"algorithms": "ring,tree"}, [True, True]),
+        ("communication", {"buffer_sizes": "4M,8M"}, [True, True]),
+        ("communication", {"comm_hooks": "none,fp16"}, [False, False]),
+        ("network", {"networks": "tcp,rdma"}, [False, True]),
+    ],
+)
+def test_gloo_is_advised_only_where_it_would_do(kind: Any, options: dict[str, str], of_nccl: list[bool]) -> None:
+    assert [is_of_nccl(one) for one in variants_of(kind, options)] == of_nccl

@@ -26,6 +26,27 @@ def _quota(sign: Sign) -> Trouble | None:
     return None
 
 
+_NO_ANSWER = (
+    re.compile(r"The connection to the server (?P<where>\S+) was (?P<why>refused)"),
+    re.compile(r"Unable to connect to the server: (?P<why>(?:.*?lookup (?P<where>\S+)[: ])?.+)"),
+    re.compile(r"Get \\?\"https?://(?P<where>[^/\"]+)/[^\"]*\": (?P<why>dial tcp [^;]+|net/http: [^;]+)"),
+)
+
+
+def unreachable(sign: Sign) -> Trouble | None:
+    """kubectl came to no API server. A webhook that the server itself does not reach is another matter."""
+    found = next((found for one in _NO_ANSWER if (found := one.search(sign.message))), None)
+    if found is None or "webhook" in sign.message:
+        return None
+    where = f" at {found['where']}" if found["where"] else ""
+    return Trouble(
+        kind="unreachable",
+        subject=sign.subject,
+        what=f"kubectl reaches no cluster{where} ({short(found['why'])})",
+        advice="Name its configuration with KUBECONFIG, or choose one that answers: 'kubectl config get-contexts'",
+    )
+
+
 def missing_kind(sign: Sign) -> Trouble | None:
     """``no matches for kind "RayJob" in version "ray.io/v1"``, as kubectl says where a CRD is not installed."""
     found = re.search(r"no matches for kind \\?\"(\w+)\\?\" in version \\?\"([\w./-]+)\\?\"", sign.message)

@@ -6,6 +6,7 @@ from typing import Literal
 Kind = Literal[
     "image", "unschedulable", "out-of-memory", "crash-loop", "container", "volume", "sandbox", "missing-kind",
     "not-admitted", "quota", "forbidden", "evicted", "deadline", "killed", "failed",
+    "unreachable",
 ]  # fmt: skip
 _MOST_LETTERS = 600
 

@@ -7,7 +7,7 @@ sign that no rule knows says nothing, and a message that a rule does not know in
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from raybench.launchers.kubernetes.admission import forbidden, missing_kind, not_admitted
+from raybench.launchers.kubernetes.admission import forbidden, missing_kind, not_admitted, unreachable
 from raybench.launchers.kubernetes.scheduling import DESCRIBE, unschedulable
 from raybench.launchers.kubernetes.signs import Kind, Sign, Trouble, short
 
@@ -158,4 +158,4 @@ _RULES: tuple[tuple[frozenset[str], Callable[[Sign], Trouble | None]], ...] = (
 def of_kubectl(text: str) -> Trouble | None:
     """What kubectl refused, by what it printed; None where it is of another kind."""
     sign = Sign(subject="kubectl", reason="kubectl", message=" ".join(text.split()))
-    return missing_kind(sign) or forbidden(sign)
+    return unreachable(sign) or missing_kind(sign) or forbidden(sign)

@@ -76,13 +76,45 @@ def test_what_kubectl_refuses_is_explained_where_it_is_known() -> None:
     )
     assert removed is not None
     assert "does not know rayjobs" in removed.what
-    assert of_kubectl("The connection to the server localhost:8080 was refused") is None
     refused = of_kubectl(
         'Error from server (Forbidden): jobs.batch is forbidden: User "ann" cannot create resource "jobs" in API group '
         '"batch" in the namespace "ml"'
     )
     assert refused is not None
     assert refused.kind == "forbidden"
+
+
+@pytest.mark.parametrize(
+    ("said", "where"),
+    [
+        (  # kubectl 1.27, where nothing is configured
+            'Get "http://localhost:8080/openapi/v2": dial tcp 127.0.0.1:8080: refused; turn it off: --validate=false',
+            " at localhost:8080 (",
+        ),
+        (
+            "The connection to the server 10.0.0.1:6443 was refused - did you specify the right host?",
+            " at 10.0.0.1:6443",
+        ),
+        (
+            "Unable to connect to the server: dial tcp: lookup api.example on 10.0.0.2:53: no such host",
+            " at api.example",
+        ),
+        ("Unable to connect to the server: net/http: TLS handshake timeout", "no cluster (net/http"),
+    ],
+)
+def test_a_cluster_that_does_not_answer_is_told_with_what_to_set(said: str, where: str) -> None:
+    found = of_kubectl(said)
+    assert found is not None
+    assert (found.kind, where in found.what, "--validate" in found.what) == ("unreachable", True, False)
+    assert "KUBECONFIG" in found.advice
+
+
+def test_a_server_that_reaches_no_webhook_did_answer() -> None:
+    said = (
+        'Error from server (InternalError): Internal error occurred: failed calling webhook "mjob.kb.io": failed to '
+        'call webhook: Post "https://kueue-webhook.svc:443/mutate": dial tcp 10.1.2.3:443: connect: connection refused'
+    )
+    assert of_kubectl(said) is None
 
 
 def test_texts_of_others_are_cut_and_plain() -> None:

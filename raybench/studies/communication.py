@@ -13,6 +13,7 @@ from raybench.units import parse_bytes
 HOOKS = ("none", "fp16", "bf16", "powersgd")
 ALGORITHMS = ("ring", "tree")
 BUFFER = "buffer-"
+ON_NCCL = ("--backend", "nccl")
 _LEAST_BUFFER = 2**16
 _CUTTING = HOOKS[1:]
 
@@ -36,7 +37,7 @@ def buffer_variant(text: str) -> Variant:
     size = parse_bytes(text)
     if size < _LEAST_BUFFER:
         raise UsageError(f"'{text}' is not a size of NCCL's buffers; give 64K or more, such as --buffer-sizes 4M,8M")
-    return Variant(name=f"{BUFFER}{text.strip()}", arguments=("--backend", "nccl", "--env", f"NCCL_BUFFSIZE={size}"))
+    return Variant(name=f"{BUFFER}{text.strip()}", arguments=(*ON_NCCL, "--env", f"NCCL_BUFFSIZE={size}"))
 
 
 def algorithm_variant(name: str) -> Variant:
@@ -46,7 +47,7 @@ def algorithm_variant(name: str) -> Variant:
     """
     if name not in ALGORITHMS:
         raise unknown_name("algorithm", name, ALGORITHMS)
-    return Variant(name=name, arguments=("--backend", "nccl", "--env", f"NCCL_ALGO=allreduce:{name}"))
+    return Variant(name=name, arguments=(*ON_NCCL, "--env", f"NCCL_ALGO=allreduce:{name}"))
 
 
 def check_workload(variants: Sequence[Variant], words: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from raybench.documents.study.plan import Study, Trial, Variant
 from raybench.documents.study.trial import TrialResult
 from raybench.errors import GLOO_INSTEAD, GPUS_ONLY, UsageError
+from raybench.studies.communication import ON_NCCL
 from raybench.studies.folder import STUDY_VARIABLE, StudyFolder, is_removed
 
 _END_SECONDS = 60.0  # a run that was told to stop gathers its logs first
@@ -182,7 +183,7 @@ def check_variants(study: Study, output_dir: Path) -> None:
 def _refusal(study: Study, variant: Variant, output_dir: Path) -> str:
     """Why a variant cannot run; nothing where it can, or where that takes trying."""
     command = command_of(study, variant, output_dir)
-    backend = ["--backend", "nccl"] if is_of_nccl(variant) and "--backend" not in command else []
+    backend = [*ON_NCCL] if is_of_nccl(variant) and "--backend" not in command else []
     done = subprocess.run(
         [sys.executable, "-P", "-m", *command, *backend, "--dry-run"],
         cwd=study.folder if Path(study.folder).is_dir() else None,
@@ -202,7 +203,7 @@ def _refusal(study: Study, variant: Variant, output_dir: Path) -> str:
 def is_of_nccl(variant: Variant) -> bool:
     """Whether it is nothing over gloo: it sets what NCCL alone reads, or is to be proved to be RDMA."""
     expects_rdma = variant.facts.expects is not None and variant.facts.expects.kind == "rdma"
-    return expects_rdma or "nccl" in variant.arguments
+    return expects_rdma or variant.arguments[: len(ON_NCCL)] == ON_NCCL
 
 
 def command_of(study: Study, variant: Variant, folder: Path) -> list[str]:

@@ -98,19 +98,19 @@ def _dropout_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     targets = set(setup.lora_targets or linears)
     if joined and targets & _OF_ATTENTION:
         targets = (targets - _OF_ATTENTION) | {"q_proj"}
-    packed = setup.quantized and setup.packing != "gptq"
-    each = 1 + (setup.compute_bytes if packed else 0)
+    each = 1 + (setup.compute_bytes if setup.quantized and setup.keeps_frozen_inputs else 0)
     return float(each * sum(linears[name][0] for name in targets))
 
 
 def inputs_kept(model: Transformer, setup: TrainingSetup) -> frozenset[str]:
     """The linear layers whose inputs autograd keeps: those that are trained, or have an adapter.
 
-    bitsandbytes' 4-bit layers keep theirs though they are frozen (MatMul4Bit, autograd/_functions.py).
+    bitsandbytes' 4-bit layers kept theirs though they are frozen, up to 0.43.1 (MatMul4Bit, autograd/_functions.py).
     """
     linears = frozenset(model.linears())
-    packed = setup.quantized and setup.packing != "gptq"
-    return linears & frozenset(setup.lora_targets) if setup.lora_targets and not packed else linears
+    if not setup.lora_targets or (setup.quantized and setup.keeps_frozen_inputs):
+        return linears
+    return linears & frozenset(setup.lora_targets)
 
 
 def _compiled_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

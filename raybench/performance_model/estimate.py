@@ -25,11 +25,11 @@ from raybench.performance_model.cost import Cost, Price
 from raybench.performance_model.efficiency import Efficiency, expected_efficiency
 from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.measured_way import Measured
-from raybench.performance_model.memory import NF4_BYTES, UNSURE_SHARE, MemoryEstimate, estimate_memory, largest_batch
+from raybench.performance_model.memory import UNSURE_SHARE, MemoryEstimate, estimate_memory, largest_batch
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
 from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of, stage_imbalance
 from raybench.performance_model.parallel.traffic import cut_traffic
-from raybench.performance_model.training_setup import TrainingSetup, keeps_gathered
+from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup, keeps_gathered
 from raybench.performance_model.transformer import Transformer
 from raybench.performance_model.update import update_seconds
 
@@ -239,7 +239,7 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     """The setup with what takes least memory, wherever the request leaves it open: fused kernels differ as well."""
     lean = request.setup
     if not request.kernels_known:
-        lean = replace(lean, kernels="fused", upcast=False)
+        lean = replace(lean, kernels="fused", upcast=False, holds_inputs=False)
     if lean.kernels == "fused":
         lean = replace(lean, keeps_least=True, has_8bit_inputs=request.dtype == "fp8")
     return lean if request.loss_known else replace(lean, loss="chunked")
@@ -329,7 +329,7 @@ def _sent_bytes(model: Transformer, setup: TrainingSetup) -> float:
     if not setup.quantized:
         return setup.compute_bytes
     packed = model.linear_parameters / model.block_parameters
-    return packed * NF4_BYTES + (1 - packed) * setup.compute_bytes
+    return packed * PACKED_BYTES[setup.packing] + (1 - packed) * setup.compute_bytes
 
 
 def model_flops_per_token(request: EstimateRequest) -> float:

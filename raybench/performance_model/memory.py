@@ -11,16 +11,13 @@ from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory_moments import ZERO_LIVE, Step, replica_moments, shard_moments
 from raybench.performance_model.parallel.part import batches_in_flight, held_parameters, local_setup, part_of
 from raybench.performance_model.search import largest_fitting
-from raybench.performance_model.training_setup import TrainingSetup, shard_count, state_shard_count
+from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup, shard_count, state_shard_count
 from raybench.performance_model.transformer import Transformer
 
 # Of one element of state, per element trained: Adam keeps two moments; bitsandbytes' 8-bit ones add a 4-byte scale for
 # each 256 (blockwise quantisation, Dettmers et al. 2022).
 _STATE_ELEMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "adamw-8bit": 2}
 _STATE_8BIT_BYTES = 1 + 4 / 256
-# NF4: 4 bits; with double quantisation a byte for each 64 and fp32 for 256 of those: 0.127 bits (Dettmers et al. 2023).
-# Without it an fp32 scale for each 64.
-NF4_BYTES, _NF4_SINGLE_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256), 0.5 + 4 / 64
 # Outside PyTorch's allocator: the CUDA context with its libraries, and NCCL's buffers where there are other ranks.
 CONTEXT_BYTES = int(0.6 * 2**30)
 NCCL_BYTES = int(0.5 * 2**30)
@@ -171,7 +168,7 @@ def _stage_memory(model: Transformer, setup: TrainingSetup, layout: Layout, in_f
 def _waiting(model: Transformer, setup: TrainingSetup, dynamic: float) -> int:
     """Bytes of blocks that the allocator holds for streams, beside ``dynamic``."""
     if setup.strategy == "zero3":
-        each = NF4_BYTES if setup.quantized else setup.compute_bytes
+        each = PACKED_BYTES[setup.packing] if setup.quantized else setup.compute_bytes
         return int(min(model.parameters, ZERO_WAITING * ZERO_LIVE) * each)
     if not setup.lora_rank:
         return int(STREAMS_SHARES["whole"] * dynamic)
@@ -246,8 +243,7 @@ def _parameters(model: Transformer, setup: TrainingSetup) -> float:
     if not setup.quantized:
         return float(model.parameters * setup.compute_bytes + adapters)
     packed = model.linear_parameters
-    each = _NF4_SINGLE_BYTES if setup.packing == "nf4-single" else NF4_BYTES
-    return packed * each + (model.parameters - packed) * setup.kept_bytes + adapters
+    return packed * PACKED_BYTES[setup.packing] + (model.parameters - packed) * setup.kept_bytes + adapters
 
 
 def _bucket_copies(model: Transformer, setup: TrainingSetup, layout: Layout) -> float:

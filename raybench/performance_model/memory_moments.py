@@ -12,7 +12,7 @@ from raybench.performance_model.activations import (
     passing_bytes_per_token,
     selective_bytes_per_token,
 )
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
 # Of one logit. Loss: what the output layer gave, the same without the last place, in fp32, and the log-softmax. Then,
@@ -109,6 +109,11 @@ class Step:
         return (blocks - 1) * self.kept_of_block + max(self.block_activations, self.kept_of_block)
 
     @property
+    def held(self) -> float:
+        """Inputs of all blocks but the first and their gradients, where hooks hold them, when that one comes last."""
+        return 2.0 * (self.model.layers - 1) * self.kept_of_block if self.setup.holds_inputs else 0.0
+
+    @property
     def at_loss(self) -> float:
         """Kept of all blocks and of what follows them."""
         outer = self.setup.tokens * outer_bytes_per_token(self.model, self.setup)
@@ -166,7 +171,17 @@ class Step:
         """The largest weight of a 4-bit base, unpacked."""
         if not self.setup.quantized:
             return 0.0
-        return float(_largest_linear(self.model) * _UNPACKED_BYTES)
+        own = self.setup.loss == "plain" and self.setup.kernels == "plain"
+        return float(_largest_linear(self.model) * (_UNPACKED_BYTES if own else self.setup.compute_bytes))
+
+    @property
+    def gathered_block(self) -> float:
+        """Weights of a block as shards are gathered: those of a 4-bit base as they are packed."""
+        weights = self.model.parameters_per_layer * self.setup.compute_bytes
+        if not self.setup.quantized:
+            return float(weights)
+        packed = self.model.linear_parameters_per_layer
+        return weights - packed * (self.setup.compute_bytes - PACKED_BYTES[self.setup.packing])
 
     @property
     def passing(self) -> float:
@@ -224,11 +239,11 @@ def shard_moments(step: Step) -> dict[str, float]:
     model, setup = step.model, step.setup
     loose = step.loose_gradients
     root = float(model.outer_parameters * setup.compute_bytes)
-    block = float(model.parameters_per_layer * setup.compute_bytes)
+    block = step.gathered_block
     trained = model.parameters_per_layer if not setup.lora_rank else setup.trainable(model) / model.layers
     gradient, copy = trained * setup.compute_bytes, trained * setup.reduced_bytes
     keeps = setup.strategy == "fsdp-grad-op"
-    every = float(model.block_parameters * setup.compute_bytes)
+    every = model.layers * block
     gathered = root + (every if keeps else 2 * block)
     ahead = root + (every if keeps else block)
     if setup.strategy == "zero3":
@@ -253,7 +268,7 @@ def shard_moments(step: Step) -> dict[str, float]:
         + copy
         + gradient
         + max(model.layers - 2, 0) * step.kept_of_block,
-        "first block, backward": root + block + head + copy + loose + step.activations(1) + step.passing,
+        "first block, backward": root + block + head + copy + loose + step.activations(1) + step.passing + step.held,
         "embedding, backward": root + table + copy + loose,
         "embedding, reduce": outer * (setup.compute_bytes + setup.reduced_bytes * (1 - 1 / step.shards)) + loose,
         "update": loose + step.temporaries,

@@ -18,6 +18,13 @@ OPTIMIZERS: tuple[Optimizer, ...] = (
     *("sgd", "momentum", "adam", "adamw", "adamw-8bit"),
     *("paged-adamw", "paged-adamw-8bit"),
 )
+# Bytes of a weight in 4 bits. NF4 with double quantisation: a byte for each 64 and fp32 for 256 of those, 0.127 bits
+# (Dettmers et al. 2023); without it an fp32 scale for each 64. GPTQ's groups of 128 are counted as the first.
+PACKED_BYTES: dict[Packing, float] = {
+    "nf4": 0.5 + 1 / 64 + 4 / (64 * 256),
+    "nf4-single": 0.5 + 4 / 64,
+    "gptq": 0.5 + 1 / 64 + 4 / (64 * 256),
+}
 # The same under the names that DeepSpeed, Megatron-LM, accelerate and FSDP have for it.
 STRATEGY_ALIASES: dict[str, Strategy] = {
     "no-shard": "ddp",
@@ -63,7 +70,9 @@ class TrainingSetup:
     then share one tensor (LitGPT, GPT-NeoX). ``keeps_least``: the leanest of fused kernels: attention over keys and
     values that groups of heads share without copies of them (FlashAttention-2), SwiGLU whose SiLU is computed again
     (Liger, Megatron-LM). ``has_8bit_inputs``: with fp8, linear layers keep their inputs in it (Transformer Engine).
-    ``native_attention``: by instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN), not Ampere's as
+    ``holds_inputs``: FSDP's first form over frozen blocks with adapters wrapped on their own, computed again by reentrant
+    checkpointing: its hook on a block's input (``register_multi_grad_hook``) holds that and its gradient until the whole
+    backward pass is over. ``keeps_frozen_inputs``: of 4-bit layers, as bitsandbytes did before 0.43.2. ``native_attention``: by instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN), not Ampere's as
     FlashAttention-2; None: unknown.
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
@@ -109,6 +118,8 @@ class TrainingSetup:
     keeps_least: bool = False
     has_8bit_inputs: bool = False
     native_attention: bool | None = None
+    holds_inputs: bool = False
+    keeps_frozen_inputs: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -245,8 +256,11 @@ def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> 
     if not loss_known and setup.lora_rank:
         setup = replace(setup, loss="transformers")
     # peft leaves what GPTQ has not packed in 16 bits; FSDP lays a block's weights side by side, in one type only
-    casts_up = setup.quantized and setup.packing != "gptq" and not setup.strategy.startswith("fsdp")
-    return replace(setup, upcast=True) if casts_up and not kernels_known else setup
+    is_fsdp = setup.strategy.startswith("fsdp")
+    casts_up = setup.quantized and setup.packing != "gptq" and not is_fsdp
+    if kernels_known:
+        return setup
+    return replace(setup, upcast=casts_up, holds_inputs=is_fsdp and setup.lora_rank > 0 and setup.checkpointing)
 
 
 def shard_count(setup: TrainingSetup, layout: Layout) -> int:

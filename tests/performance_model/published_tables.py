@@ -17,6 +17,11 @@ _NVLINK_SHARE, _NIC_SHARE, _PCIE_GB_PER_S = 0.80, 0.92, 25.0
 _RECOMPUTED = {"none": 0.0, "full": 1.0, "every-second": 0.5, "every-third": 1 / 3, "selective": 0.0}
 # Of the adapters, as their scripts have it by default.
 _WITH_DROPOUT = ("LitGPT", "ROCm-blogs", "fms-acceleration", "fsdp_qlora")
+# Under FSDP's first form with transformers' reentrant checkpointing, adapters wrapped on their own as peft does:
+# the sources, and of which methods (PEFT's scripts take it for QLoRA only).
+_HOLDS_INPUTS = {"fms-acceleration": ("lora", "qlora"), "PEFT": ("qlora",)}
+# Published before bitsandbytes 0.43.2 (July 2024).
+_KEEPS_FROZEN_INPUTS = ("LitGPT", "LLaMA-Factory", "fsdp_qlora", "ROCm-blogs", "ms-swift")
 _PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq"}
 _FORMS: dict[str, dict[str, Any]] = {
     "llama": {},
@@ -92,6 +97,11 @@ def _network(gpu: Gpu, fabric_gbit: str) -> Network:
     return Network(node_gb_per_s=_NVLINK_SHARE * within, fabric_gb_per_s=fabric)
 
 
+def _holds_inputs(row: dict[str, str]) -> bool:
+    methods = _HOLDS_INPUTS.get(row["source"], ())
+    return row["strategy"] == "fsdp" and row["checkpointing"] == "full" and bool(methods) and row["method"].startswith(methods)
+
+
 def _setup(row: dict[str, str]) -> TrainingSetup:
     share = _RECOMPUTED[row["checkpointing"]]
     setup = TrainingSetup(
@@ -107,6 +117,8 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         reduce_bytes=int(row["reduce_bytes"]),
         whole_gradients=row["gradients"] == "whole",
         optimizer_weights=row["weights"] == "optimizer",
+        holds_inputs=_holds_inputs(row),
+        keeps_frozen_inputs=row["source"] in _KEEPS_FROZEN_INPUTS and row["method"].startswith("qlora"),
         adapter_dropout=row["source"] in _WITH_DROPOUT,
         joined_projections=row["source"] == "LitGPT",
         offload=row["offload"] or "none",  # type: ignore[arg-type]

@@ -31,9 +31,10 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     if setup.compiled and not model.experts:
         return _compiled_bytes_per_token(model, setup)
     kept = inputs_kept(model, setup)
-    casts_anew = setup.has_autocast and setup.kernels == "plain"
-    readers = len(kept & _OF_NORMS) if casts_anew else bool(kept & _OF_ATTENTION) + bool(kept & _OF_MLP)
-    if model.parallel and not casts_anew:
+    drops_anew = setup.adapter_dropout and bool(setup.lora_rank) and not _keeps_frozen_inputs(setup)
+    anew = drops_anew or (setup.has_autocast and setup.kernels == "plain")
+    readers = _readers(kept, setup) if anew else bool(kept & _OF_ATTENTION) + bool(kept & _OF_MLP)
+    if model.parallel and not anew:
         readers = bool(kept & _OF_NORMS)
     attention = _attention_bytes_per_token(model, setup) + _score_bytes_per_token(model, setup)
     norms = model.norms_per_layer * norm_bytes_per_token(model, setup)
@@ -42,6 +43,17 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     read = readers * width * model.hidden / setup.sequence_shards
     dropped = _dropout_bytes_per_token(model, setup) + (2 * model.hidden if model.drops else 0)  # a mask of each
     return norms + read + dropped + attention + feedforward_bytes_per_token(model, setup)
+
+
+def _keeps_frozen_inputs(setup: TrainingSetup) -> bool:
+    """Whether layers of a 4-bit base keep their inputs."""
+    return setup.quantized and setup.frozen_inputs != "dropped"
+
+
+def _readers(kept: frozenset[str], setup: TrainingSetup) -> int:
+    """Layers behind norms that each keep a copy of what they read: cast anew, or what their own dropout leaves."""
+    joined = len(kept & _OF_ATTENTION) - 1 if setup.joined_projections and kept & _OF_ATTENTION else 0
+    return len(kept & _OF_NORMS) - joined
 
 
 def _attention_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
@@ -98,7 +110,7 @@ def _dropout_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     targets = set(setup.lora_targets or linears)
     if joined and targets & _OF_ATTENTION:
         targets = (targets - _OF_ATTENTION) | {"q_proj"}
-    each = 1 + (setup.compute_bytes if setup.quantized and setup.keeps_frozen_inputs else 0)
+    each = 1 + (setup.compute_bytes if _keeps_frozen_inputs(setup) else 0)
     return float(each * sum(linears[name][0] for name in targets))
 
 
@@ -108,7 +120,7 @@ def inputs_kept(model: Transformer, setup: TrainingSetup) -> frozenset[str]:
     bitsandbytes' 4-bit layers kept theirs though they are frozen, up to 0.43.1 (MatMul4Bit, autograd/_functions.py).
     """
     linears = frozenset(model.linears())
-    if not setup.lora_targets or (setup.quantized and setup.keeps_frozen_inputs):
+    if not setup.lora_targets or _keeps_frozen_inputs(setup):
         return linears
     return linears & frozenset(setup.lora_targets)
 
@@ -202,8 +214,12 @@ def _by_hand(model: Transformer, setup: TrainingSetup) -> bool:
 
 
 def checkpoint_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """What is kept of a block that is computed again: its input."""
-    return model.hidden * setup.residual_bytes / setup.sequence_shards
+    """What is kept of a block that is computed again: its input, and those of 4-bit layers where they are held."""
+    held = 0.0
+    if setup.quantized and setup.frozen_inputs == "held":
+        inner = model.heads * model.value_size
+        held = (2 * model.hidden + inner + model.feedforward) * setup.compute_bytes
+    return held + model.hidden * setup.residual_bytes / setup.sequence_shards
 
 
 def outer_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

@@ -13,6 +13,7 @@ Offload = Literal["none", "optimizer", "all"]
 Kernels = Literal["plain", "fused"]
 Loss = Literal["plain", "fused", "fused-fp32", "chunked", "transformers", "transformers-kept", "narrow"]
 Packing = Literal["nf4", "nf4-single", "gptq"]
+FrozenInputs = Literal["dropped", "kept", "held"]
 STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2", "zero3")
 OPTIMIZERS: tuple[Optimizer, ...] = (
     *("sgd", "momentum", "adam", "adamw", "adamw-8bit"),
@@ -72,7 +73,9 @@ class TrainingSetup:
     (Liger, Megatron-LM). ``has_8bit_inputs``: with fp8, linear layers keep their inputs in it (Transformer Engine).
     ``holds_inputs``: FSDP's first form over frozen blocks with adapters wrapped on their own, computed again by reentrant
     checkpointing: its hook on a block's input (``register_multi_grad_hook``) holds that and its gradient until the whole
-    backward pass is over. ``keeps_frozen_inputs``: of 4-bit layers, as bitsandbytes did before 0.43.2. ``native_attention``: by instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN), not Ampere's as
+    backward pass is over. ``frozen_inputs``: of 4-bit layers, which
+    bitsandbytes before 0.43.2 kept; ``held``: of blocks computed again as well, since it kept them beside what autograd
+    saves, out of reach of checkpointing that is not reentrant. ``native_attention``: by instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN), not Ampere's as
     FlashAttention-2; None: unknown.
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
@@ -119,7 +122,7 @@ class TrainingSetup:
     has_8bit_inputs: bool = False
     native_attention: bool | None = None
     holds_inputs: bool = False
-    keeps_frozen_inputs: bool = False
+    frozen_inputs: FrozenInputs = "dropped"
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):

@@ -8,7 +8,7 @@ from typing import Any
 from raybench.hardware.gpus import Gpu, gpu_for
 from raybench.performance_model.estimate import EstimateRequest
 from raybench.performance_model.layout import Layout, Network
-from raybench.performance_model.training_setup import Packing, TrainingSetup, heaviest
+from raybench.performance_model.training_setup import FrozenInputs, Packing, TrainingSetup, heaviest
 from raybench.performance_model.transformer import Transformer
 from tests.performance_model.published_run import FOLDER, PublishedRun
 
@@ -16,12 +16,13 @@ _NVLINK_SHARE, _NIC_SHARE, _PCIE_GB_PER_S = 0.80, 0.92, 25.0
 # Share of the blocks whose forward pass is done twice.
 _RECOMPUTED = {"none": 0.0, "full": 1.0, "every-second": 0.5, "every-third": 1 / 3, "selective": 0.0}
 # Of the adapters, as their scripts have it by default.
-_WITH_DROPOUT = ("LitGPT", "ROCm-blogs", "fms-acceleration", "fsdp_qlora")
+_WITH_DROPOUT = ("LitGPT", "ROCm-blogs", "fms-acceleration", "fsdp_qlora", "fsdp_qlora 2024-01")
 # Under FSDP's first form with transformers' reentrant checkpointing, adapters wrapped on their own as peft does:
 # the sources, and of which methods (PEFT's scripts take it for QLoRA only).
 _HOLDS_INPUTS = {"fms-acceleration": ("lora", "qlora"), "PEFT": ("qlora",)}
-# Published before bitsandbytes 0.43.2 (July 2024).
-_KEEPS_FROZEN_INPUTS = ("LitGPT", "LLaMA-Factory", "fsdp_qlora", "ROCm-blogs", "ms-swift")
+# With bitsandbytes before 0.43.2 (July 2024); fsdp_qlora's scripts of January 2024 computed blocks anew without reentry.
+_KEEP_FROZEN_INPUTS = ("LitGPT", "LLaMA-Factory", "fsdp_qlora", "ROCm-blogs", "ms-swift")
+_HOLD_FROZEN_INPUTS = ("fsdp_qlora 2024-01",)
 _PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq"}
 _FORMS: dict[str, dict[str, Any]] = {
     "llama": {},
@@ -102,6 +103,12 @@ def _holds_inputs(row: dict[str, str]) -> bool:
     return row["strategy"] == "fsdp" and row["checkpointing"] == "full" and bool(methods) and row["method"].startswith(methods)
 
 
+def _frozen_inputs(source: str) -> FrozenInputs:
+    if source in _HOLD_FROZEN_INPUTS:
+        return "held"
+    return "kept" if source in _KEEP_FROZEN_INPUTS else "dropped"
+
+
 def _setup(row: dict[str, str]) -> TrainingSetup:
     share = _RECOMPUTED[row["checkpointing"]]
     setup = TrainingSetup(
@@ -118,7 +125,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         whole_gradients=row["gradients"] == "whole",
         optimizer_weights=row["weights"] == "optimizer",
         holds_inputs=_holds_inputs(row),
-        keeps_frozen_inputs=row["source"] in _KEEPS_FROZEN_INPUTS and row["method"].startswith("qlora"),
+        frozen_inputs=_frozen_inputs(row["source"]),
         adapter_dropout=row["source"] in _WITH_DROPOUT,
         joined_projections=row["source"] == "LitGPT",
         offload=row["offload"] or "none",  # type: ignore[arg-type]

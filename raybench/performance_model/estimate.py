@@ -25,7 +25,14 @@ from raybench.performance_model.cost import Cost, Price
 from raybench.performance_model.efficiency import Efficiency, expected_efficiency
 from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.measured_way import Measured
-from raybench.performance_model.memory import UNSURE_SHARE, MemoryEstimate, estimate_memory, largest_batch
+from raybench.performance_model.memory import (
+    LONG_SHARE,
+    SHORT_SHARE,
+    SHORT_SHARE_OF_MOST,
+    MemoryEstimate,
+    estimate_memory,
+    largest_batch,
+)
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
 from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of, stage_imbalance
 from raybench.performance_model.parallel.traffic import cut_traffic
@@ -81,13 +88,15 @@ class EstimateRequest:
 
     @property
     def sure_bytes(self) -> float:
-        """The largest peak that is sure to fit: less than the memory where what runs is known, and not the most of it.
-
-        Infinite where the memory is not known.
-        """
+        """The largest peak that is sure to fit, less than the memory by what estimates are off; infinite if unknown."""
         if self.memory_bytes is None:
             return float("inf")
-        return self.memory_bytes / (1 + UNSURE_SHARE * (self.kernels_known and self.loss_known))
+        return self.memory_bytes / (1 + (SHORT_SHARE if self.is_known else SHORT_SHARE_OF_MOST))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether one estimate holds, of kernels and a loss that are known; else that of the heaviest is the most."""
+        return self.kernels_known and self.loss_known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +137,7 @@ class Estimate:
             return None
         if self.memory.peak <= self.request.sure_bytes:
             return True
-        return None if self.least_memory.peak <= limit * limit / self.request.sure_bytes else False
+        return None if self.least_memory.peak <= limit * (1 + LONG_SHARE * self.request.is_known) else False
 
     @property
     def peak(self) -> int:
@@ -237,7 +246,7 @@ def _peak_tflops(request: EstimateRequest) -> float | None:
 
 def least_setup(request: EstimateRequest) -> TrainingSetup:
     """The setup with what takes least memory, wherever the request leaves it open: fused kernels differ as well."""
-    lean = request.setup
+    lean = replace(request.setup, on_streams=False)
     if not request.kernels_known:
         lean = replace(lean, kernels="fused", upcast=False, holds_inputs=False)
     if lean.kernels == "fused":

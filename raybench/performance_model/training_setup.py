@@ -71,12 +71,12 @@ class TrainingSetup:
     then share one tensor (LitGPT, GPT-NeoX). ``keeps_least``: the leanest of fused kernels: attention over keys and
     values that groups of heads share without copies of them (FlashAttention-2), SwiGLU whose SiLU is computed again
     (Liger, Megatron-LM). ``has_8bit_inputs``: with fp8, linear layers keep their inputs in it (Transformer Engine).
-    ``holds_inputs``: FSDP's first form over frozen blocks with adapters wrapped on their own, computed again by reentrant
-    checkpointing: its hook on a block's input (``register_multi_grad_hook``) holds that and its gradient until the whole
-    backward pass is over. ``frozen_inputs``: of 4-bit layers, which
-    bitsandbytes before 0.43.2 kept; ``held``: of blocks computed again as well, since it kept them beside what autograd
-    saves, out of reach of checkpointing that is not reentrant. ``native_attention``: by instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN), not Ampere's as
-    FlashAttention-2; None: unknown.
+    ``holds_inputs``: hooks of FSDP's first form on frozen blocks' inputs (``register_multi_grad_hook``), with reentrant
+    checkpointing and adapters wrapped on their own, hold those and their gradients until the backward pass is over.
+    ``frozen_inputs``: of 4-bit layers, kept by bitsandbytes before 0.43.2; ``held``: beside what autograd saves, where
+    checkpointing without reentry does not reach them. ``on_streams``: shards are gathered on streams of their own, as
+    FSDP's first form and ZeRO-3 do; the allocator has a pool for each. ``native_attention``: by instructions of the
+    GPU's own generation (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2; None: unknown.
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
     well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
@@ -123,6 +123,7 @@ class TrainingSetup:
     native_attention: bool | None = None
     holds_inputs: bool = False
     frozen_inputs: FrozenInputs = "dropped"
+    on_streams: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -260,6 +261,7 @@ def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> 
         setup = replace(setup, loss="transformers")
     # peft leaves what GPTQ has not packed in 16 bits; FSDP lays a block's weights side by side, in one type only
     is_fsdp = setup.strategy.startswith("fsdp")
+    setup = replace(setup, on_streams=setup.strategy == "zero3" or (setup.is_sharded and not kernels_known))
     casts_up = setup.quantized and setup.packing != "gptq" and not is_fsdp
     if kernels_known:
         return setup

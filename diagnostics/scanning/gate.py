@@ -22,6 +22,7 @@ from diagnostics.scanning.literals import (
     CONNECTED,
     DETAIL,
     EXPRESSIONS,
+    FIRST_START,
     FOREIGN,
     HEADS,
     INIT,
@@ -31,6 +32,7 @@ from diagnostics.scanning.literals import (
     ODD,
     START_MARK,
 )
+from diagnostics.scanning.repetition import behind_brackets
 from diagnostics.scanning.search import compiled_database, escaped, matches_apart
 
 DETAIL_LINES = 36_000  # of NCCL, in which the frequent kinds are read one by one; later ones only where unusual
@@ -69,6 +71,8 @@ class Gate:
     sparse: bool = False  # so few lines are NCCL's in this piece that the frequent kinds are looked for all the same
     starts: list[int] | None = None  # where the mark of starts ends in the last block; None where it was not scanned
     tells_starts: bool = False  # the release prints where a communicator starts: where it completes is not asked late
+    has_first_gpu: bool = False  # GPU 0 is among those that speak: of the others' late starts none is asked
+    quiet: set[bytes] = field(default_factory=set)  # what lines without NCCL's mark say that nothing reads
     wrapped: int = 0  # so many lines at the start of the next block may be the rest of the last line of this one
     _dull: set[bytes] = field(default_factory=set)  # lines without their digits, of which FOREIGN has none
     _telling: set[bytes] = field(default_factory=set)  # the same, of lines in which something of FOREIGN was found
@@ -100,7 +104,9 @@ class Gate:
 
     def database(self) -> Any:
         """What the scan looks for by now, compiled; None where hyperscan is not installed."""
-        return _database(self._expressions(), START_MARK if self.tells_starts and self.skips_init else INIT_MARK)
+        if not (self.tells_starts and self.skips_init):
+            return _database(self._expressions())
+        return _database(self._expressions(), FIRST_START if self.has_first_gpu else escaped(START_MARK.decode()))
 
     def _expressions(self) -> tuple[bytes, ...]:
         """What is looked for beside ALWAYS, the less the longer the log is."""
@@ -116,8 +122,9 @@ class Gate:
         ends, behind = matches_apart(database, block, _STARTS)
         self.starts = behind
         yield from self._continuations(block, 0, 0, ends)
-        find, rfind, known, skips = block.find, block.rfind, self.known, not self.detailed
+        find, rfind, known, quiet, skips = block.find, block.rfind, self.known, self.quiet, not self.detailed
         start = line_end = number = counted = 0
+        continued = self.wrapped > 0
         for end in ends:
             if end <= line_end + 1:  # a match may take in the newline of its line
                 continue
@@ -132,12 +139,15 @@ class Gate:
                 if mark >= 0 and (text := block[mark + 5 : line_end]) in known:
                     known[text] += 1
                     continue
+                if mark < 0 and not continued and behind_brackets(block[start:line_end]) in quiet:
+                    continue
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
             if self.skips_init and raw.find(INIT_MARK) >= 0 and self._says_nothing(raw):
                 continue
             number, counted = number + newlines(block, counted, start), start
             yield number, raw
-            if raw.find(MARK) < 0 and is_continued(raw):
+            continued = raw.find(MARK) < 0 and is_continued(raw)
+            if continued:
                 self.wrapped = MAX_WRAPPED_LINES
                 yield from self._continuations(block, line_end + 1, number + 1, ends)
         self._count(block, number + newlines(block, counted) + 1, ends)
@@ -372,7 +382,7 @@ def _is_noise(raw: bytes) -> bool:
 
 @cache
 def _database(frequent: tuple[bytes, ...], mark: bytes = INIT_MARK) -> Any:
-    return compiled_database((escaped(mark.decode()), *_escaped_literals(), *EXPRESSIONS, *frequent))
+    return compiled_database((mark, *_escaped_literals(), *EXPRESSIONS, *frequent))
 
 
 @cache

@@ -136,7 +136,6 @@ ALWAYS = (
     "ast error:",
     "Ranks are using",
     "ranks detected using",
-    "nranks 1 ",
     "unhandled ",
     "internal error - please",
     "invalid usage (",
@@ -374,8 +373,6 @@ BODIES = (
     "runcated : receiv",
     "incompatible",
     "No transport found",
-    "NVLS",
-    "MNNVL",
     "lgorithm/protocol available",
     "ollective mismatch",
     "NCCL_COMM_ID",
@@ -405,6 +402,9 @@ EXPRESSIONS = (
         rb"\.c[cu]:[0-9]+ (?:\(\w+\) )?-> [1-68]"
     ),
     rb"-> [1-68] \[(?:Proxy|Progress) Thread\]",
+    rb"nranks 1 [^\n]{0,160}- Init",
+    rb"NVLS (?:graph|multicast support is not|[^\n]{0,200}(?:requested|NCCL_NVLS_ENABLE=1|fail))",
+    rb"NCCL_NVLS_ENABLE has",
 )
 CONNECTED = (rb"Connected all ",)  # until both of its texts are known; then only how the ring uses the network
 KNOWN_CONNECTED = (b"INFO Connected all rings", b"INFO Connected all trees")
@@ -426,6 +426,7 @@ DETAIL = (
 )
 INIT_MARK = b"- Init "  # in each start and completion of a communicator
 START_MARK = b"- Init START"  # 2.18.3+
+FIRST_START = rb"cudaDev 0 [^\n]{0,160}- Init START"  # that of a process's first GPU, which every job uses
 INIT = (
     rb"Init START",
     rb"Init COMPLETE",
@@ -465,7 +466,7 @@ FOREIGN = (
     b"Missing communicator data", b'"coll_busbw_gbs"', b'"p2p_busbw_gbs"',
     b'"secondary_hash"', b'"async_error"', b'"considered_dead"',
     b"PEER_DEAD", b" -> 1", b" -> 2", b" -> 3", b" -> 5", b" -> 6",
-    b"longer than specified deadline", b"reempt", b"death signal", *(body.encode() for body in (*BODIES, *PROGRAMS)),
+    b"longer than specified deadline", b"reempt", b"death signal", b"NVLS", b"MNNVL", *(body.encode() for body in (*BODIES, *PROGRAMS)),
 )  # fmt: skip
 NOISE = frozenset(
     head.encode()

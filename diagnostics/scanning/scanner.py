@@ -30,8 +30,8 @@ from diagnostics.scanning.wrapped import MAX_PATTERN_CHARACTERS, Wrapped, may_go
 if TYPE_CHECKING:
     from diagnostics.scanning.sifting import Sifted
 
-MAX_QUIET_TEXTS = 10_000
-MAX_QUIET_BYTES = 400  # a longer line is read each time
+MAX_QUIET_BYTES = 2**22  # of all texts that one scanner remembers; behind them a line is read each time
+QUIET_OVERHEAD_BYTES = 100  # of each in a set
 MAX_HOSTS = 20_000
 _BARE = (
     "NET/",
@@ -56,6 +56,7 @@ class Scanner:
     starts: Callable[[Start], None] | None = None  # takes starts and completions in their usual form, else ``sink``
     unreadable: int = 0
     quiet: set[bytes] = field(default_factory=set)  # what lines without NCCL's mark say that nothing reads
+    _quiet_bytes_left: int = MAX_QUIET_BYTES
     deduplicated: bool = False  # Ray left out lines that repeat
     progress_omitted: int = -1  # the place of the last event behind which lines may only have been counted
     tally: Tally = field(init=False)
@@ -72,6 +73,7 @@ class Scanner:
 
     def __post_init__(self) -> None:
         self.tally = Tally(self.gate)
+        self.gate.quiet = self.quiet
 
     @property
     def last_lines(self) -> dict[str, int]:
@@ -119,10 +121,15 @@ class Scanner:
             self.progress_omitted = self._sequence
 
     def _read(self, raw: bytes, line: int) -> None:
-        if raw.find(b"CCL") < 0 and (raw := with_name(raw)).find(b"CCL") < 0:
-            if self._wrapped.waits or self._quotes_error:
+        waits = self._wrapped.waits or self._quotes_error
+        if raw.find(b"CCL") < 0:
+            if not waits and (text := behind_brackets(raw)) in self.quiet:
+                return
+            raw = with_name(raw)
+        if raw.find(b"CCL") < 0:
+            if waits:
                 self._read_foreign(raw, line)
-            elif (text := behind_brackets(raw)) not in self.quiet:
+            else:
                 self._read_fresh(raw, text, line)
         elif self._wrapped.waits:
             if self.tally.repeats(raw):
@@ -138,8 +145,16 @@ class Scanner:
         if is_foreign(raw):
             self._read_foreign(raw, line)
         told = self._sequence > before or self._quotes_error
-        if not told and len(self.quiet) < MAX_QUIET_TEXTS and len(text) <= MAX_QUIET_BYTES:
+        if not told and len(text) <= self._quiet_bytes_left:
+            self._quiet_bytes_left -= len(text) + QUIET_OVERHEAD_BYTES
             self.quiet.add(text)
+
+    def tells(self, raw: bytes) -> bool:
+        """Read a line without NCCL's name by itself; whether it tells something, wherever it stands."""
+        self._read(raw, 0)
+        self._flush()
+        self._quotes_error = False
+        return behind_brackets(raw) not in self.quiet
 
     def finish(self) -> None:
         """Hand over what was kept back for a following line."""

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from mmap import mmap
+from typing import TYPE_CHECKING
 
 from diagnostics.errors import UnreadableInputError
 from diagnostics.inputs.blocks import as_written, count_binary
@@ -27,6 +28,9 @@ from diagnostics.scanning.literals import INIT_MARK
 from diagnostics.scanning.plain_lines import MARK, PlainLines, is_plain
 from diagnostics.scanning.repetition import MAX_CHANNEL_KEYS, behind_mark, channel_key, names_its_rank
 from diagnostics.scanning.tally import MAX_KNOWN_INIT_LINES, MAX_TEXTS
+
+if TYPE_CHECKING:
+    from diagnostics.scanning.scanner import Scanner
 
 PIECE_BYTES = 2**23
 FIRST_PIECE_BYTES = 2**20  # as long as the detail of a job may last, which its reader looks at itself
@@ -159,6 +163,7 @@ class _Sifting:
     gate: Gate
     room: int
     channels: set[bytes] = field(default_factory=set)
+    trial: "Scanner | None" = None  # reads lines without NCCL's name, for whether they tell something
     init_lines: int = 0  # so many are before, at least; the scanner looks at no more than some of them either
     starts: Starts = field(default_factory=lambda: Starts(left=0))
 
@@ -207,7 +212,7 @@ class Sieve:
         gate.skips_init = begun > MAX_KNOWN_INIT_LINES
         gate.lines, gate.nccl_lines, gate.wrapped = 0, 0, MAX_WRAPPED_LINES
         gate.known = dict.fromkeys(gate.known, 0)
-        gate.tells_starts = job.starts.told
+        gate.tells_starts, gate.has_first_gpu = job.starts.told, job.starts.has_first_gpu
         try:
             batches, held = read_part(piece.part), deque[Batch]()
             sifted.sparse = is_sparse(_held_back(batches, held))
@@ -243,10 +248,22 @@ class Sieve:
                     continue
                 if starts and self._knows_enough(raw, job):
                     continue
+            elif not named and not continued and not self._tells(raw, job):
+                continue
             continued = is_continued(raw)
             sifted.candidates.append((before + number, raw))
             if named and not starts and job.room > 0:
                 self._learn(raw, job)
+
+    @staticmethod
+    def _tells(raw: bytes, job: _Sifting) -> bool:
+        """Whether a line without NCCL's name tells something, wherever it stands; what does not, the gate drops."""
+        if job.trial is None:
+            from diagnostics.scanning.scanner import Scanner  # many logs have no such line
+
+            job.trial = Scanner(lambda _event: None)
+            job.gate.quiet = job.trial.quiet
+        return job.trial.tells(raw)
 
     @staticmethod
     def _knows_enough(raw: bytes, job: _Sifting) -> bool:

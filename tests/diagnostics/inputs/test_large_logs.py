@@ -516,6 +516,30 @@ def test_processes_tell_each_other_how_many_starts_they_passed_on(
     assert 101 <= len(starts) <= 102, "that of the last one is what shows that there are more"
 
 
+@pytest.mark.parametrize("scan_from_bytes", [0, 2**40])
+def test_a_process_passes_on_what_tells_and_once_at_most_what_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scan_from_bytes: int
+) -> None:
+    """Lines that hold what is looked for and say nothing come by the thousand; one behind "Last error:" says more."""
+    dull = [" 3: num_gpus=8 num_sockets = 2 num_nodes=2", "[1.5] [n:7:0] parser.c:9 UCX  WARN  unused env variable: A"]
+    failed = "RuntimeError: CUDA error: an illegal memory access was encountered"
+    quoted = ["torch.distributed.DistBackendError: ncclInternalError: Internal check failed.", "Last error:", dull[0]]
+    log = tmp_path / "dull.log"
+    log.write_text("\n".join([*(200 * dull), failed, *(200 * dull), failed, *quoted, *(200 * dull)]) + "\n")
+    monkeypatch.setattr(sifting, "PIECE_BYTES", 2**30)
+    monkeypatch.setattr(sifting, "FIRST_BYTES", 0)
+    monkeypatch.setattr(sifting, "Gate", partial(Gate, scan_from_bytes=scan_from_bytes))
+    monkeypatch.setattr(sifting, "is_sparse", lambda _batches: False)
+    pieces = sifting.pieces_of(sort_by_job([Input(name=str(log))]))
+    found = sifting.Sieve(1, pieces, 2).sift(pieces[0])
+    assert found is not None
+    passed = [raw.decode() for _, raw in found.candidates]
+    assert passed.count(failed) == 2
+    begin = passed.index("Last error:")
+    assert passed[begin - 1 : begin + 2] == quoted
+    assert len(passed) < 12
+
+
 def test_a_line_that_says_nothing_hides_none_that_differs_in_more_than_digits() -> None:
     """Of lines with the same text but for digits one is looked at; "-> 2" of ranks is no error of a function."""
     mark = b"n1:1:2 [0] NCCL INFO "

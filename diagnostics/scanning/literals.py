@@ -466,7 +466,8 @@ FOREIGN = (
     b"Missing communicator data", b'"coll_busbw_gbs"', b'"p2p_busbw_gbs"',
     b'"secondary_hash"', b'"async_error"', b'"considered_dead"',
     b"PEER_DEAD", b" -> 1", b" -> 2", b" -> 3", b" -> 5", b" -> 6",
-    b"longer than specified deadline", b"reempt", b"death signal", b"NVLS", b"MNNVL", *(body.encode() for body in (*BODIES, *PROGRAMS)),
+    b"longer than specified deadline", b"reempt", b"death signal", b"NVLS", b"MNNVL",
+    *(body.encode() for body in (*BODIES, *PROGRAMS)),
 )  # fmt: skip
 NOISE = frozenset(
     head.encode()

@@ -335,8 +335,13 @@ def _told_by_digits() -> LiteralIndex:
 
 @cache
 def _searched() -> tuple[bytes, ...]:
-    """A line that holds any of FOREIGN holds one of these: those that hold no other."""
-    literals = tuple(dict.fromkeys(FOREIGN))
+    """A line that holds any of FOREIGN holds one of these."""
+    return _shortest(FOREIGN)
+
+
+def _shortest(literals: Sequence[bytes]) -> tuple[bytes, ...]:
+    """A line that holds any of these literals holds one of those that hold no other."""
+    literals = tuple(dict.fromkeys(literals))
     index = LiteralIndex(literals)
     return tuple(one for number, one in enumerate(literals) if index.numbers_in(one) == [number])
 
@@ -387,4 +392,5 @@ def _database(frequent: tuple[bytes, ...], mark: bytes = INIT_MARK) -> Any:
 
 @cache
 def _escaped_literals() -> tuple[bytes, ...]:
-    return tuple(map(escaped, (*ALWAYS, *BODIES)))
+    literals = _shortest([literal.encode() for literal in (*ALWAYS, *BODIES)])
+    return tuple(escaped(literal.decode()) for literal in literals)

@@ -5,7 +5,7 @@ from typing import Any
 
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.models.config_shape import with_config
-from raybench.benchmarks.training.models.shapes import check_model, weight_shapes
+from raybench.benchmarks.training.models.shapes import check_model, shape_of, weight_shapes
 from raybench.benchmarks.training.options import MADE_DATA, STRATEGIES, TrainingOptions, normalised
 from raybench.benchmarks.workload import Workload
 from raybench.errors import UsageError
@@ -38,9 +38,12 @@ def _check_machine(spec: BenchmarkSpec) -> None:
 
         check_data(spec.options.data)
     if spec.options.tokenizer is not None:
+        from raybench.benchmarks.training.data.corpus import corpus_text
+        from raybench.benchmarks.training.data.files import first_text
         from raybench.benchmarks.training.data.tokens import check_tokenizer
 
-        check_tokenizer(spec.options.tokenizer)
+        text = corpus_text(2**16) if spec.options.data in MADE_DATA else first_text(spec.options.data)
+        check_tokenizer(spec.options.tokenizer, text, shape_of(spec.options)[0].vocabulary)
     if spec.options.weights is not None:
         from raybench.benchmarks.training.models.weight_config import details_of
         from raybench.benchmarks.training.models.weight_files import check_weights

@@ -229,8 +229,11 @@ def test_text_becomes_tokens_of_a_tokenizer(tmp_path: Path) -> None:
         assert samples is not None
         assert (samples.count, samples.held_out) == (360, 40)
         assert samples.take([3])[0].tolist() == [[(21 + word) % 40 for word in range(16)]]
-    with pytest.raises(UsageError, match="gives the token 40, and the model has 40"):
+    with pytest.raises(UsageError, match="gives the token 40, and the model has 40; .*--vocabulary 41$"):
         samples_of(options, 2, 16, 40)
+    check_tokenizer(str(folder), text.encode(), 40)
+    with pytest.raises(UsageError, match="gives the token 39, and the model has 39"):
+        check_tokenizer(str(folder), text.encode(), 39)  # before anything is started
 
 
 @pytest.mark.parametrize(
@@ -241,7 +244,7 @@ def test_a_tokenizer_that_cannot_be_used_is_said(tmp_path: Path, content: str | 
     if content is not None:
         (tmp_path / "tokenizer.json").write_text(content)
     with pytest.raises(UsageError, match=said):
-        check_tokenizer(str(tmp_path))
+        check_tokenizer(str(tmp_path), b"some text", 256)
     with pytest.raises(UsageError, match="--tokenizer is of text"):
         TrainingOptions(tokenizer=str(tmp_path))
 

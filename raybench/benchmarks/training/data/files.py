@@ -21,8 +21,13 @@ _FIELDS = ("text", "content")  # of a line or a row, the first that is there
 
 def check_data(name: str) -> None:
     """Raises UsageError where the file or folder is not there, has no text of a known format, or lacks a library."""
-    for _ in itertools.islice(_texts(name), 1):
-        return
+    first_text(name)
+
+
+def first_text(name: str) -> bytes:
+    """The first document, or piece of one. Raises UsageError as ``check_data`` does."""
+    for text in _texts(name):
+        return text
     raise UsageError(f"--data {name} has no text; give text, JSON lines, parquet or Arrow, a file or a folder of such")
 
 

@@ -15,20 +15,23 @@ FILE = "tokenizer.json"
 _PIECE = 2**16  # bytes that are encoded at a time; cut at a line's end, where tokens begin anew
 
 
-def check_tokenizer(name: str) -> None:
-    """Raises UsageError where the file is not there or cannot be used, or the library is missing."""
-    _tokenizer(name)
+def check_tokenizer(name: str, text: bytes, vocabulary: int) -> None:
+    """Raises UsageError as ``tokens_of``, which later reads all of the text, does of its begin."""
+    tokens_of(text[:_PIECE], name, vocabulary)
 
 
 def tokens_of(text: bytes, name: str, vocabulary: int) -> "array[int]":
-    """The tokens of a text, 32 bits each. Raises UsageError as above, and for a token that the model has not."""
+    """The tokens of a text, 32 bits each.
+
+    Raises UsageError where the file is not there or cannot be used, the library is missing, or the model lacks a token.
+    """
     tokenizer, found = _tokenizer(name), array("i")
     for encoded in tokenizer.encode_batch([*_pieces(text)], add_special_tokens=False):
         found.extend(encoded.ids)
     if found and max(found) >= vocabulary:
         raise UsageError(
             f"--tokenizer {name} gives the token {max(found)}, and the model has {vocabulary}; take the tokenizer of "
-            "the model, or --vocabulary"
+            f"the model, or --vocabulary {tokenizer.get_vocab_size()}"
         )
     return found
 

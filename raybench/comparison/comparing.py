@@ -9,6 +9,7 @@ from raybench.comparison.differing import differing, unlike
 from raybench.comparison.held_up import held_up
 from raybench.comparison.interval import RatioInterval, ratio_interval
 from raybench.comparison.judging import changed_checks, difference_of, judged, regression_of
+from raybench.comparison.same_losses import changed_losses, loss_agreements
 from raybench.comparison.side import FigureKey, Launch, Side, SideFigure
 from raybench.documents.comparison.comparison import ComparedFigure, ComparedSide, Comparison
 from raybench.errors import UsageError
@@ -33,6 +34,8 @@ def compare(sides: Sequence[Side], *, gate: float | None = None, allow_unlike: b
     )
     found = tuple(differing(sides))
     changed = changed_checks([side.outcomes for side in sides])
+    apart, late = changed_losses(sides, "different"), changed_losses(sides, "unknown")
+    changed = replace(changed, worse=(*changed.worse, *apart), open=(*changed.open, *late))
     conclusion = judged(figures, changed, gate=gate, sides=[side.name for side in sides])
     return Comparison(
         verdict=conclusion.verdict,
@@ -42,6 +45,7 @@ def compare(sides: Sequence[Side], *, gate: float | None = None, allow_unlike: b
         sides=tuple(map(_compared_side, sides)),
         differences=found,
         figures=figures,
+        losses=loss_agreements(sides),
         remarks=_remarks(sides),
     )
 

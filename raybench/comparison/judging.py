@@ -18,7 +18,10 @@ _BAD = ("warn", "error", "fail")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """Checks that both sides made: how many, those that are worse, and those that now are not known."""
+    """Checks that both sides made: how many, those that are worse, and those that now are not known.
+
+    Losses of the same training count too: those that differ as worse, those that part late as not known.
+    """
 
     checks: int = 0
     worse: tuple[str, ...] = ()

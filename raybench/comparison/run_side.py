@@ -19,6 +19,7 @@ from raybench.documents.run.figures import FiguresPoint
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.point import Point
 from raybench.documents.run.result import RunResult
+from raybench.documents.run.same_loss import Curve, curve_of, is_judged
 from raybench.documents.run.standalone import StandaloneResult
 from raybench.documents.run.training import TrainingPoint
 from raybench.expectations.baseline import LEAST_BYTES, shape_of
@@ -31,6 +32,7 @@ LONG_SECONDS = 0.05  # an operation that takes so long waits for a link, not for
 _WATCHING = frozenset(
     {"output_dir", "timeout", "address", "master_port", "log_limit", "keep_warm", "baseline", "agent", "isolate"}
 )  # settings of a run by which nothing is measured
+_BESIDE_LOSS = frozenset({"profile", "data_workers"})  # options that change no sum
 _SAME_ON_NODES = frozenset(
     {
         "kernel",
@@ -66,12 +68,25 @@ def _of_run(name: str, result: RunResult) -> Side:
         outcomes=_outcomes(result),
         figures=dict(_figures(result.benchmarks, emulated=result.cluster.emulated)),
         losses=_losses(result.benchmarks),
+        curves=_curves(result.benchmarks),
     )
 
 
 def _losses(benchmarks: Sequence[BenchmarkResult]) -> Mapping[str, tuple[float, ...]]:
     trained = [one for benchmark in benchmarks for one in benchmark.workload if isinstance(one, TrainingPoint)]
     return {one.label: one.losses for one in trained if one.failed is None}
+
+
+def _curves(benchmarks: Sequence[BenchmarkResult]) -> Mapping[str, Curve]:
+    """Two with the same key have to reach the same loss: every option, the seed too, and what decides it besides."""
+    found = {}
+    for benchmark in benchmarks:
+        options = {name: value for name, value in benchmark.parameters.items() if name not in _BESIDE_LOSS}
+        for one in benchmark.workload:
+            if isinstance(one, TrainingPoint) and one.complete and is_judged(one.losses, one.known_facts.dtype):
+                curve = curve_of(one)
+                found[one.label] = replace(curve, key=(json.dumps(options, sort_keys=True), curve.key))
+    return found
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -118,6 +133,7 @@ def standalone_side(name: str, result: StandaloneResult) -> Side:
         outcomes={"status": result.status},
         figures=dict(_figures(result.benchmarks, emulated=False)),
         losses=_losses(result.benchmarks),
+        curves=_curves(result.benchmarks),
     )
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Literal
 
 from raybench.comparison.weighing import Repeats, combined, reach_of_median
+from raybench.documents.run.same_loss import Curve
 from raybench.stats import median
 
 Better = Literal["lower", "higher", ""]
@@ -100,7 +101,8 @@ class Side:
 
     ``kind`` is what they are (``run``, ``study``). ``machine``: what has to be alike; ``names``: what the nodes are
     called, which need not. ``outcomes``: verdicts and checks by what they are of, a word each. ``losses``: by the
-    label of a training, those of the steps of its first run.
+    label of a training, those of the steps of its first run; ``curves``: the ends of those that can be held
+    against others'.
     """
 
     name: str
@@ -113,6 +115,7 @@ class Side:
     outcomes: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[FigureKey, SideFigure] = field(default_factory=dict)
     losses: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    curves: Mapping[str, Curve] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
     @property

@@ -6,6 +6,7 @@ Schema ``raybench.comparison/1``: keys are added, never renamed or removed. The 
 from typing import ClassVar, Literal
 
 from raybench.documents.part import FieldwiseDocument, FieldwisePart
+from raybench.documents.run.same_loss import LossAgreement
 from raybench.verdicts import Conclusion, Verdict
 
 # Of a figure: by its whole interval. ``no difference``: it lies within LEAST_TOLD of 1; ``cannot tell``: it holds 1 and
@@ -114,7 +115,11 @@ class ComparedFigure(FieldwisePart, frozen=True, kw_only=True):
 
 
 class Comparison(FieldwiseDocument, frozen=True, kw_only=True):
-    """Two or more results. ``gate``: the least share by which a figure must be worse to be a regression."""
+    """Two or more results. ``gate``: the least share by which a figure must be worse to be a regression.
+
+    ``losses``: of trainings that the reference and another side did alike, with the same seed, whether they reached one
+    loss.
+    """
 
     verdict: Verdict
     verdict_reason: str
@@ -123,6 +128,7 @@ class Comparison(FieldwiseDocument, frozen=True, kw_only=True):
     sides: tuple[ComparedSide, ...]
     differences: tuple[Differing, ...]
     figures: tuple[ComparedFigure, ...]
+    losses: tuple[LossAgreement, ...] = ()
     remarks: tuple[str, ...] = ()
     SCHEMA: ClassVar[str] = "raybench.comparison/1"
 

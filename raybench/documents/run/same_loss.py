@@ -113,10 +113,10 @@ def _curves(benchmark: BenchmarkResult) -> Iterator[Curve]:
         return
     for point in benchmark.workload:
         if isinstance(point, TrainingPoint) and point.complete and is_judged(point.losses, point.known_facts.dtype):
-            yield _curve_of(point)
+            yield curve_of(point)
 
 
-def _curve_of(point: TrainingPoint) -> Curve:
+def curve_of(point: TrainingPoint) -> Curve:
     """The ends of a training's losses, keyed by what decides them."""
     facts, best = point.known_facts, point.best_validation
     ranks = None if facts.data else point.world_size  # random samples are drawn by rank

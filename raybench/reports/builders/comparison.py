@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from raybench.documents.comparison.comparison import ComparedFigure, Comparison, Differing
+from raybench.documents.run.same_loss import LossAgreement
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.run.screen import table_of
 from raybench.reports.model import Block, Cell, Grid, Heading, Note, Notes, Report, Table, Text, notes_of
@@ -53,6 +54,7 @@ def comparison_screen(comparison: Comparison, _: Asked) -> Report:
         blocks=(
             *(lines or [Text(text="no difference in configuration and environment", tone="soft")]),
             table_of(_screen_rows(comparison)),
+            *([Notes(items=tuple(map(_loss_note, comparison.losses)))] if comparison.losses else []),
             *notes_of([*outcomes, *comparison.remarks], tone="warn"),
         ),
     )
@@ -95,8 +97,15 @@ def _blocks(comparison: Comparison) -> Iterator[Block]:
         if len(comparison.sides) > 2:
             yield Heading(text=printable(side.name), level=3)
         yield _figures_table([one for one in comparison.figures if one.side == number or one.values[1] is None])
+    if comparison.losses:
+        yield Heading(text="Losses", anchor="losses")
+        yield Notes(items=tuple(_loss_note(one) for one in comparison.losses))
     if comparison.remarks:
         yield Notes(items=tuple(Note(text=remark, tone="warn") for remark in comparison.remarks))
+
+
+def _loss_note(one: LossAgreement) -> Note:
+    return Note(text=printable(one.text), tone="soft" if one.verdict == "same" else "warn")
 
 
 def _value_cell(value: str | None) -> Cell:

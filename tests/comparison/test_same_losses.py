@@ -1,0 +1,94 @@
+"""The same training on both sides has to reach the same loss; another seed, rate or version is no reason to say so."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raybench.documents.comparison.comparison import Comparison
+from raybench.services.comparing.compare import compare_results
+
+TRAINING = next((Path(__file__).parents[1] / "documents/samples").glob("training-*.json"))
+Change = Callable[[dict[str, Any]], object]
+
+
+def losses(change: Callable[[int, float], float | None]) -> Change:
+    """The loss of each step, counted from 0, changed."""
+
+    def changed(content: dict[str, Any]) -> None:
+        loss = content["benchmarks"][0]["points"][0]["loss"]
+        loss["steps"] = [change(step, one) for step, one in enumerate(loss["steps"])]
+        loss["first"], loss["last"] = loss["steps"][0], loss["steps"][-1]
+
+    return changed
+
+
+def compared(folder: Path, *changes: Change, gate: str | None = None) -> Comparison:
+    content = json.loads(TRAINING.read_text(encoding="utf-8"))
+    for change in changes:
+        change(content)
+    other = folder / "other.json"
+    other.write_text(json.dumps(content), encoding="utf-8")
+    return compare_results([TRAINING, other], gate=gate)
+
+
+APART = losses(lambda _, loss: 1.05 * loss)
+LATE = losses(lambda step, loss: loss * 1.05 ** (step > 2))
+ROUNDED = losses(lambda step, loss: loss * (1 + 1e-6 * step))
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "verdict", "gated"),
+    [
+        (ROUNDED, "same", "unknown", "unknown"),  # one launch of emulated nodes: its speed cannot be told
+        (LATE, "unknown", "unknown", "unknown"),
+        (APART, "different", "warning", "critical"),
+    ],
+    ids=["rounded", "late", "apart"],
+)
+def test_losses_of_one_training_are_judged_by_what_its_type_rounds(
+    change: Change, said: str, verdict: str, gated: str, tmp_path: Path
+) -> None:
+    found = compared(tmp_path, change)
+    (one,) = found.losses
+    assert (one.verdict, found.verdict) == (said, verdict)
+    assert Comparison.of_json(json.loads(json.dumps(found.to_json())), "it") == found
+    with_gate = compared(tmp_path, change, gate="90%")
+    assert with_gate.verdict == gated
+    assert ("end 4" in with_gate.verdict_reason) == (said == "unknown")
+    assert ("should have the same losses" in with_gate.verdict_reason) == (said == "different")
+
+
+@pytest.mark.parametrize("option", ["seed", "learning_rate", "batch_size"])
+def test_another_training_need_not_reach_the_same_loss(option: str, tmp_path: Path) -> None:
+    def other(content: dict[str, Any]) -> None:
+        content["benchmarks"][0]["parameters"][option] = 7
+
+    assert compared(tmp_path, APART, other).losses == ()
+
+
+def test_a_trace_that_is_kept_is_no_other_training(tmp_path: Path) -> None:
+    def profiled(content: dict[str, Any]) -> None:
+        content["benchmarks"][0]["parameters"]["profile"] = True
+
+    (one,) = compared(tmp_path, profiled).losses
+    assert one.verdict == "same"
+
+
+def test_another_torch_may_begin_elsewhere(tmp_path: Path) -> None:
+    """It is said, and is no verdict: what differs stands above."""
+
+    def newer(content: dict[str, Any]) -> None:
+        for node in content["cluster"]["nodes"]:
+            node["facts"]["torch"] = "99.0"
+        content["environment"]["versions"]["torch"] = "99.0"
+
+    found = compared(tmp_path, APART, newer, gate="90%")
+    assert [one.verdict for one in found.losses] == ["different"]
+    assert found.verdict != "critical"
+
+
+def test_a_loss_that_is_no_number_is_not_held_against_another(tmp_path: Path) -> None:
+    assert compared(tmp_path, losses(lambda _, __: None)).losses == ()

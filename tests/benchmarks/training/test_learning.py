@@ -229,7 +229,7 @@ def test_text_becomes_tokens_of_a_tokenizer(tmp_path: Path) -> None:
         assert samples is not None
         assert (samples.count, samples.held_out) == (360, 40)
         assert samples.take([3])[0].tolist() == [[(21 + word) % 40 for word in range(16)]]
-    with pytest.raises(UsageError, match="gives the token 40, and the model has 40; .*--vocabulary 41$"):
+    with pytest.raises(UsageError, match=r"gives the token 40, and the model has 40; .*--vocabulary 41$"):
         samples_of(options, 2, 16, 40)
     check_tokenizer(str(folder), text.encode(), 40)
     with pytest.raises(UsageError, match="gives the token 39, and the model has 39"):

@@ -108,13 +108,14 @@ _OPTIONS: list[Any] = [
                  "prices."),
     click.option("--currency", default="USD", show_default=True, help="Of --price."),
     click.option("--epoch-samples", type=int, help="Samples of an epoch, for its cost."),
+    click.option("--full", is_flag=True, help="On the terminal: every formula and source, not one screen."),
     click.option("--json", "as_json", is_flag=True, help="JSON (raybench.estimate/1) instead of text."),
 ]  # fmt: skip
 
 
 @click.command(cls=TopicCommand, epilog=EXAMPLES)
 @with_options(_OPTIONS)
-def command(as_json: bool, **options: Any) -> None:
+def command(as_json: bool, full: bool, **options: Any) -> None:
     """Estimate communication, memory, step time, throughput and cost of a training run, without running it.
 
     Bounds, not promises: the fastest step hides all communication that can be hidden, the slowest hides none. Exits
@@ -129,5 +130,5 @@ def command(as_json: bool, **options: Any) -> None:
         else:
             from raybench.reports.terminal.report import print_document
 
-            print_document(finished.report, sys.stdout)
+            print_document(finished.report, sys.stdout, full=full)
     sys.exit(finished.exit_code)

@@ -103,13 +103,17 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A grid. The first ``text_columns`` are text, the others figures. ``turned``: many columns with long headings."""
+    """A grid. The first ``text_columns`` are text, the others figures. ``turned``: many columns with long headings.
+
+    ``headed``: on one screen, too, its headings stand above it.
+    """
 
     KIND: ClassVar[str] = "table"
     grid: Grid
     caption: str = ""
     text_columns: int = 1
     turned: bool = False
+    headed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

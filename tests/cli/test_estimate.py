@@ -82,8 +82,8 @@ def test_a_model_that_does_not_fit_ends_with_1() -> None:
 def test_it_prints_what_show_prints_of_its_document_each_figure_with_its_formula(tmp_path: Path) -> None:
     options = (*FSDP, "--epoch-samples", "1000000")
     (tmp_path / "estimate.json").write_text(json.dumps(answer(*options)))
-    printed = CliRunner().invoke(command, options).stdout
-    assert CliRunner().invoke(show, [str(tmp_path / "estimate.json")]).stdout == printed
+    printed = CliRunner().invoke(command, (*options, "--full")).stdout
+    assert CliRunner().invoke(show, [str(tmp_path / "estimate.json"), "--full"]).stdout == printed
     assert [name for name, formula in FORMULAS.items() if formula not in printed] == []
     assert "computation " in printed
     assert "that come and go" in printed
@@ -211,8 +211,26 @@ def test_another_file_is_no_result(tmp_path: Path, content: str, words: str) -> 
     assert words in refusal("--gpu", "H100", "--world-size", "16", "--result", str(path))
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (FSDP, ("it fits", "tokens/s", "a million tokens", "--full")),
+        (("--model", "llama-70b", "--gpu", "H100"), ("does not fit", "--world-size 32\n#   (48.", "unknown: cost")),
+        (("--model", "gpt2", "--node-gb-per-s", "10"), ("unknown:", "communication")),
+        ((*FSDP, "--tp", "2", "--pp", "2", "--strategy", "zero1", "--epoch-samples", "1000"), ("pipeline bubble",)),
+    ],
+)
+def test_it_is_one_screen_with_the_verdict_first(options: tuple[str, ...], words: tuple[str, ...]) -> None:
+    printed = CliRunner(env={"COLUMNS": "80"}).invoke(command, options).stdout
+    lines = printed.splitlines()
+    assert len(lines) <= 23
+    assert max(map(len, lines)) <= 80
+    assert not lines[0].startswith("# VERDICT") or lines[0] in lines[1:]
+    assert [word for word in words if word not in printed] == []
+
+
 def test_the_text_names_formulas_and_sources() -> None:
-    result = CliRunner().invoke(command, FSDP)
+    result = CliRunner().invoke(command, (*FSDP, "--full"))
     assert result.exit_code == 0
     for words in (
         "nothing was measured",

@@ -86,6 +86,7 @@ _OPTIONS: list[Any] = [
                  "sets it; H100 and H200 SXM.  [default: 700]"),
     click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "
                  "[default: as published trainings of such a size]"),
+    click.option("--full", is_flag=True, help="On the terminal: all ways and ways to start, not one screen."),
     click.option("--json", "as_json", is_flag=True, help="JSON (raybench.training-plan/1) instead of text."),
 ]  # fmt: skip
 _OF_PLAN = ("nodes", "method", "samples_per_step", "tokens", "samples", "epochs", "deadline_seconds", "budget")
@@ -94,7 +95,7 @@ _OF_PLAN = ("nodes", "method", "samples_per_step", "tokens", "samples", "epochs"
 @click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.argument("model", metavar="MODEL")
 @with_options(_OPTIONS)
-def command(model: str, as_json: bool, **options: Any) -> None:
+def command(model: str, as_json: bool, full: bool, **options: Any) -> None:
     """Plan a training: what fits, how fast, how long, what it costs, and how to start the best of it.
 
     MODEL is a name such as llama-8b or mixtral-8x7b, the config.json of a Hugging Face model, its folder, or
@@ -114,5 +115,5 @@ def command(model: str, as_json: bool, **options: Any) -> None:
         else:
             from raybench.reports.terminal.report import print_document
 
-            print_document(plan, sys.stdout)
+            print_document(plan, sys.stdout, full=full)
     sys.exit(plan.exit_code)

@@ -83,8 +83,8 @@ def _measured_figures(one: MeasuredSetting) -> Iterator[str]:
         yield f"step {format_seconds(one.median_step_seconds)} ({low} to {high}{estimated}), on the run's own network"
     if "peak memory" in one.taken and one.peak_bytes is not None:
         instead_of = one.estimated_peak_bytes
-        estimated = f" (estimated {_gib(instead_of)})" if instead_of else ""
-        yield f"peak {_gib(one.peak_bytes)}{estimated}"
+        estimated = f" (estimated {in_gib(instead_of)})" if instead_of else ""
+        yield f"peak {in_gib(one.peak_bytes)}{estimated}"
     elif "whether it fits" in one.taken and one.peak_bytes is None:
         yield "ran out of memory"
 
@@ -102,11 +102,11 @@ def _fit(estimate: EstimateReport) -> str:
             return (
                 "it does not fit: measured, it ran out of memory; take a smaller batch size, or recompute activations"
             )
-        size = f"{_gib(memory.peak)}, a GPU has {_gib(memory.device_bytes or 0)}"
+        size = f"{in_gib(memory.peak)}, a GPU has {in_gib(memory.device_bytes or 0)}"
         return f"it does not fit: {size}; take a smaller batch size, or recompute activations"
     least = memory.peak if memory.least_peak is None else memory.least_peak
-    has = "" if memory.device_bytes is None else f", a GPU has {_gib(memory.device_bytes)}"
-    between = _gib(memory.peak) if least == memory.peak else f"{_gib(least)} to {_gib(memory.peak)}"
+    has = "" if memory.device_bytes is None else f", a GPU has {in_gib(memory.device_bytes)}"
+    between = in_gib(memory.peak) if least == memory.peak else f"{in_gib(least)} to {in_gib(memory.peak)}"
     if memory.fits:
         largest = "" if memory.largest_batch_size is None else f"; largest batch size {memory.largest_batch_size}"
         return f"it fits: {between}{has}{largest}"
@@ -117,8 +117,8 @@ def _fit(estimate: EstimateReport) -> str:
         )
     if memory.fits is None:
         return (
-            f"it may fit: {_gib(least)} with the leanest kernels and loss, {_gib(memory.peak)} with the heaviest that "
-            f"may be meant{has}; say --kernels and --loss, or measure it{_nearest(memory, '; fits in any case')}"
+            f"it may fit: {in_gib(least)} with the leanest kernels and loss, {in_gib(memory.peak)} with the heaviest "
+            f"that may be meant{has}; say --kernels and --loss, or measure it{_nearest(memory, '; fits in any case')}"
         )
     nothing = "; nothing that was tried makes it fit: take a smaller model, a shorter sequence or a larger GPU"
     return f"it does not fit: {between}{has}{_nearest(memory, '; nearest that fits') or nothing}"
@@ -127,7 +127,7 @@ def _fit(estimate: EstimateReport) -> str:
 def _nearest(memory: MemoryParts, lead: str) -> str:
     if memory.nearest_peak is None:
         return ""
-    return f"{lead}: {' '.join(memory.nearest_options)} ({_gib(memory.nearest_peak)})"
+    return f"{lead}: {' '.join(memory.nearest_options)} ({in_gib(memory.nearest_peak)})"
 
 
 def _blocks(estimate: EstimateReport) -> Iterator[Block]:
@@ -178,10 +178,10 @@ def _memory(estimate: EstimateReport) -> Iterator[Row]:
     measured = next((f"measured by run {one.run_id}" for one in estimate.measured if "peak memory" in one.taken), "")
     for name in _PARTS:
         if size := getattr(memory, name):
-            yield name.replace("_", " "), _gib(size), (measured or "memory") if name == "peak" else ""
+            yield name.replace("_", " "), in_gib(size), (measured or "memory") if name == "peak" else ""
     if memory.fullest_moment is not None:
         held = memory.fullest_moment_bytes
-        yield "fullest moment", memory.fullest_moment, "" if held is None else f"{_gib(held)} that come and go"
+        yield "fullest moment", memory.fullest_moment, "" if held is None else f"{in_gib(held)} that come and go"
 
 
 def _time(estimate: EstimateReport) -> Iterator[Row]:
@@ -199,27 +199,29 @@ def _time(estimate: EstimateReport) -> Iterator[Row]:
         if pair is not None:
             yield name, " to ".join(map(format_seconds, pair)), formula
     if estimate.tokens_per_second is not None:
-        yield "tokens/s", _between(estimate.tokens_per_second), ""
+        yield "tokens/s", between(estimate.tokens_per_second), ""
     if estimate.samples_per_second is not None:
-        yield "samples/s", _between(estimate.samples_per_second), "ranks x batch size x micro-batches / step"
+        yield "samples/s", between(estimate.samples_per_second), "ranks x batch size x micro-batches / step"
     if estimate.mfu is not None:
         yield "MFU", f"{estimate.mfu[0]:.1%} to {estimate.mfu[1]:.1%}", "mfu"
 
 
 def _cost(cost: CostEstimate) -> Iterator[Row]:
     yield "all nodes, an hour", f"{cost.per_hour:.2f} {cost.currency}", cost.source
-    yield "1000 samples", f"{_between(cost.per_1k_samples)} {cost.currency}", "cost"
-    yield "a million tokens", f"{_between(cost.per_million_tokens)} {cost.currency}", ""
+    yield "1000 samples", f"{between(cost.per_1k_samples)} {cost.currency}", "cost"
+    yield "a million tokens", f"{between(cost.per_million_tokens)} {cost.currency}", ""
     if cost.per_epoch:
         samples = "" if cost.epoch_samples is None else f" of {cost.epoch_samples} samples"
-        yield f"an epoch{samples}", f"{_between(cost.per_epoch)} {cost.currency}", ""
+        yield f"an epoch{samples}", f"{between(cost.per_epoch)} {cost.currency}", ""
 
 
-def _between(values: Sequence[float | None]) -> str:
+def between(values: Sequence[float | None]) -> str:
+    """``1,234 to 2,345``: four digits, and an unknown bound said to be so."""
     return " to ".join(
         "unknown" if value is None else f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}" for value in values
     )
 
 
-def _gib(size: float) -> str:
+def in_gib(size: float) -> str:
+    """A size of memory."""
     return f"{size / 2**30:.2f} GiB"

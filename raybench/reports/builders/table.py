@@ -43,8 +43,12 @@ BUILDERS: dict[str, Builders] = {
     "History": Builders(whole="history:history_report", screen="history:history_screen"),
     "ClusterStatus": Builders(whole="cluster:cluster_report"),
     "Diagnosis": Builders(whole="figures:diagnosis_report"),
-    "EstimateReport": Builders(whole="figures:figures_report", terminal="estimate:estimate_tables"),
-    "TrainingPlan": Builders(whole="figures:figures_report", terminal="training_plan:plan_tables"),
+    "EstimateReport": Builders(
+        whole="figures:figures_report", terminal="estimate:estimate_tables", screen="estimate_screen:estimate_screen"
+    ),
+    "TrainingPlan": Builders(
+        whole="figures:figures_report", terminal="training_plan:plan_tables", screen="training_plan:plan_screen"
+    ),
     "ExpectedBandwidth": Builders(whole="figures:figures_report", terminal="expectation:expected_tables"),
     "FabricPlan": Builders(whole="figures:figures_report", terminal="fabric_plan:plan_tables"),
     "Study": Builders(whole="figures:figures_report", terminal="study_plan:plan_tables"),

@@ -1,5 +1,8 @@
 """A plan for a terminal: the best way, the table of all, how it is started. Pure."""
 
+import textwrap
+from collections.abc import Iterator
+
 from raybench.documents.training_plan import FewestNodes, TrainingPlan, TrainingWay
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.estimate import measured_in_short, measured_notes, measured_reason
@@ -7,7 +10,9 @@ from raybench.reports.model import Block, Cell, Facts, Grid, Heading, Report, Ta
 from raybench.reports.text import count_of
 from raybench.units import amounts
 
-_MOST_ROWS = 6
+_MOST_ROWS, _ROWS_OF_SCREEN = 6, 3
+_COMMAND_WIDTH = 76  # of a line of a screen of 80
+_FULL = "all ways, and what other tools start the best with: --full"
 _FASTER = (
     "x speed: faster, by other software than PyTorch's own; with kernels as good as there, by about a tenth at most"
 )
@@ -16,37 +21,80 @@ _HEADINGS = ("way", "samples", "GiB", "tokens/s", "hours", "why not")
 
 def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
     """The report, its verdict on the best way."""
+    starts = _starts(plan)
+    return _report(
+        plan,
+        Table(grid=Grid(headings=_HEADINGS, rows=tuple(map(_row, _fitting(plan)[:_MOST_ROWS]))), text_columns=1),
+        *notes_of(list(measured_notes(plan.measured)), tone="info"),
+        *_notes(plan, _MOST_ROWS),
+        *([Heading(text="Start the best")] if starts else []),
+        *([Facts(pairs=tuple((f"{number}", line) for number, line in enumerate(starts, 1)))] if starts else []),
+        *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
+        *notes_of([f"assumed: {one}" for one in plan.assumed], tone="info"),
+    )
+
+
+def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
+    """The best ways, and how raybench starts the first; all else is in the whole report."""
+    rows = tuple(map(_row, _fitting(plan)[:_ROWS_OF_SCREEN]))
+    return _report(
+        plan,
+        *notes_of([f"in all: {_in_all(plan)}"] if plan.verdict != "ok" and _in_all(plan) else [], tone="strong"),
+        Table(grid=Grid(headings=_HEADINGS, rows=rows), text_columns=1, headed=True),
+        *notes_of([line for start in _starts(plan)[:1] for line in _command_lines(f"start it: {start}")]),
+        *notes_of([_FULL], tone="info"),
+        *_notes(plan, _ROWS_OF_SCREEN, is_screen=True),
+        *notes_of(list(measured_notes(plan.measured)), tone="info"),
+        *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
+        *notes_of([f"assumed: {'; '.join(plan.assumed)}"] if plan.assumed else [], tone="info"),
+    )
+
+
+def _in_all(plan: TrainingPlan) -> str:
+    """What the best takes and costs, where that is known and it fits: a longer verdict may be cut before it."""
+    best = plan.ways[0]
+    told = [f"{_range(best.hours)} hours"] if best.hours else []
+    told += [f"{amounts(best.cost)} {plan.currency or ''}".rstrip()] if best.cost else []
+    return ", ".join(told) if best.fits is not False else ""
+
+
+def _report(plan: TrainingPlan, *blocks: Block) -> Report:
     machine = f"{count_of(plan.world_size, 'rank')} on {count_of(plan.nodes, 'node')}"
     has = "" if plan.device_bytes is None else f" of {plan.device_bytes / 2**30:.1f} GiB"
     gpu = f", {plan.gpu or 'a GPU'}{has}" if plan.gpu or has else ""
     name = f"raybench plan, {measured_in_short(plan.measured)}: {plan.model} ({plan.method}), {machine}{gpu}"
-    fitting = [way for way in plan.ways if way.fits is not False] or list(plan.ways)
-    others = [way for way in plan.ways if way not in fitting]
-    slower = fitting[_MOST_ROWS:]
-    best = plan.ways[0]
-    runs = best.fits is not False
-    starts = [line for line in (best.command, *plan.launch) if line] if runs else []
-    blocks: list[Block] = [
-        Table(grid=Grid(headings=_HEADINGS, rows=tuple(map(_row, fitting[:_MOST_ROWS]))), text_columns=1),
-        *notes_of(list(measured_notes(plan.measured)), tone="info"),
-        *notes_of(_beside(fitting, slower, has_memory=plan.device_bytes is not None), tone="info"),
-        *notes_of([f"does not fit: {_too_large(others)}"] if others else [], tone="info"),
-        *notes_of([_fewest(plan.fewest_nodes, plan.currency)] if plan.fewest_nodes else [], tone="info"),
-        *notes_of([f"the best waits for: {best.limit}"] if best.limit and runs else [], tone="info"),
-        *([Heading(text="Start the best")] if starts else []),
-        *([Facts(pairs=tuple((f"{number}", line) for number, line in enumerate(starts, 1)))] if starts else []),
-        *notes_of([f"assumed: {one}" for one in plan.assumed], tone="info"),
-        *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
-    ]
     return Report(
-        name=name,
-        title=name,
-        verdict=plan.verdict,
-        reason=plan.reason + _measured(plan),
-        lead="",
-        when="",
-        blocks=tuple(blocks),
-    )
+        name=name, title=name, verdict=plan.verdict, reason=plan.reason + _measured(plan), lead="", when="",
+        blocks=blocks,
+    )  # fmt: skip
+
+
+def _fitting(plan: TrainingPlan) -> list[TrainingWay]:
+    """Ways that fit or may; all where none does."""
+    return [way for way in plan.ways if way.fits is not False] or list(plan.ways)
+
+
+def _starts(plan: TrainingPlan) -> list[str]:
+    """How the best is started, raybench's own way first; nothing where it does not fit."""
+    best = plan.ways[0]
+    return [line for line in (best.command, *plan.launch) if line] if best.fits is not False else []
+
+
+def _notes(plan: TrainingPlan, rows: int, *, is_screen: bool = False) -> Iterator[Block]:
+    """What the table, of so many rows, has no room for."""
+    best, fitting = plan.ways[0], _fitting(plan)
+    others = [way for way in plan.ways if way not in fitting]
+    beside = _beside(fitting, fitting[rows:], has_memory=plan.device_bytes is not None)
+    yield from notes_of([text for text in beside if not (is_screen and text == _FASTER)], tone="info")
+    yield from notes_of([f"does not fit: {_too_large(others)}"] if others else [], tone="info")
+    yield from notes_of([_fewest(plan.fewest_nodes, plan.currency)] if plan.fewest_nodes else [], tone="info")
+    waits = best.limit and best.fits is not False
+    yield from notes_of([f"the best waits for: {best.limit}"] if waits else [], tone="info")
+
+
+def _command_lines(text: str) -> list[str]:
+    """A command that is not cut: in parts that two lines of a screen hold."""
+    return textwrap.wrap(text, _COMMAND_WIDTH, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")
 
 
 def _measured(plan: TrainingPlan) -> str:

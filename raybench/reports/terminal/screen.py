@@ -15,7 +15,7 @@ _LEAST_ROWS = 4
 
 def screen_lines(report: Report, width: int, files: Sequence[tuple[str, Path]]) -> Iterator[Line]:
     """Verdict, name, what is above the table, as many of its rows as there is room for, the rest, and the verdict."""
-    verdict = verdict_lines(report, width, most=2 * max(width, 60) - 30)
+    verdict = verdict_lines(report, width, most=2 * max(width, 60) - 22 - len(report.verdict))
     place = next(index for index, block in enumerate(report.blocks) if isinstance(block, Table))
     head = [*verdict, *comment(cut(report.name, 2 * width - 8), width, "bold")]
     head += [line for block in report.blocks[:place] for line in _short(block, width)]
@@ -44,14 +44,17 @@ def _short(block: Block, width: int) -> Iterator[Line]:
 def _rows(table: Block, width: int, most: int) -> Iterator[Line]:
     """A line a row, no more than ``most`` in all; what does not fit the width is cut, the last cell first."""
     rows = [[printable(cell.text) for cell in row] for row in table.grid.rows] if isinstance(table, Table) else []
+    headings = [list(table.grid.headings)] if isinstance(table, Table) and table.headed else []
+    most -= len(headings)
     shown = rows if len(rows) <= most else rows[: most - 1]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    for row in shown:
+    widths = [max(map(len, column)) for column in zip(*headings, *shown, strict=True)]
+    for row in headings + shown:
+        mark = (("# ", "dim") if row in headings else ("  ", ""))
         first = min(widths[0], width // 2)
         texts = [
             cut(row[0], first).ljust(first),
             *(text.ljust(wide) for text, wide in zip(row[1:], widths[1:], strict=True)),
         ]
-        yield (("  ", ""), (cut("  ".join(texts).rstrip(), width - 2), ""))
+        yield (mark, (cut("  ".join(texts).rstrip(), width - 2), ""))
     if len(shown) < len(rows):
         yield from comment(f"and {len(rows) - len(shown)} more rows: --full, or the report", width, "dim")

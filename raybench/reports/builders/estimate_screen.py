@@ -1,0 +1,69 @@
+"""An estimate on one screen: whether it fits, what decides that, how long a step takes, what it costs. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from raybench.documents.estimate import CostEstimate, EstimateReport, MemoryParts
+from raybench.reports.builders.asked import Asked
+from raybench.reports.builders.estimate import between, estimate_tables, in_gib, measured_notes
+from raybench.reports.model import Block, Cell, Grid, Report, Table, notes_of
+from raybench.units import format_seconds
+
+_FULL = "every figure with its parts, its formula and its source: --full"
+Row = tuple[str, str]
+
+
+def estimate_screen(estimate: EstimateReport, asked: Asked) -> Report:
+    """A line a figure; formulas, parts and sources are in the whole report."""
+    rows = tuple((Cell(text=name), Cell(text=value)) for name, value in _rows(estimate))
+    memory = estimate.memory
+    nearest = () if memory.nearest_peak is None else (*memory.nearest_options, f"({in_gib(memory.nearest_peak)})")
+    blocks: tuple[Block, ...] = (
+        *notes_of([f"nearest that fits: {' '.join(nearest)}"] if nearest else [], tone="strong"),
+        Table(grid=Grid(headings=("figure", "value"), rows=rows), text_columns=2),
+        *notes_of([f"unknown: {reason}" for reason in estimate.unknown], tone="warn"),
+        *notes_of(list(measured_notes(estimate.measured)), tone="info"),
+        *notes_of([_FULL], tone="info"),
+    )
+    return replace(estimate_tables(estimate, asked), blocks=blocks)
+
+
+def _rows(estimate: EstimateReport) -> Iterator[Row]:
+    yield from _memory(estimate.memory)
+    yield from _time(estimate)
+    if estimate.cost:
+        yield from _cost(estimate.cost)
+    model, trained = estimate.model, estimate.model.trainable_parameters
+    share = "" if trained == model.parameters else f", {trained:,} trained"
+    yield "model", f"{model.parameters:,} parameters{share}, {model.flops_per_token / 1e9:.2f} GFLOP a token"
+
+
+def _memory(memory: MemoryParts) -> Iterator[Row]:
+    parts = (("weights", memory.parameters), ("gradients", memory.gradients), ("optimizer", memory.optimizer_state))
+    yield "memory that stays", ", ".join(f"{name} {size / 2**30:,.1f}" for name, size in parts) + " GiB"
+    if memory.fullest_moment is not None and memory.fullest_moment_bytes is not None:
+        yield "comes and goes", f"{in_gib(memory.fullest_moment_bytes)}, most at: {memory.fullest_moment}"
+
+
+def _time(estimate: EstimateReport) -> Iterator[Row]:
+    sent = estimate.communication
+    alone = "unknown" if sent.seconds is None else format_seconds(sent.seconds)
+    for name, pair in (
+        ("step", estimate.step_seconds),
+        ("computation", estimate.computation_seconds),
+        ("pipeline bubble", estimate.pipeline_bubble_seconds),
+    ):
+        if pair is not None:
+            yield name, " to ".join(map(format_seconds, pair))
+    if estimate.tokens_per_second is not None:
+        yield "tokens/s", between(estimate.tokens_per_second)
+    if estimate.mfu is not None:
+        yield "MFU", f"{estimate.mfu[0]:.1%} to {estimate.mfu[1]:.1%}"
+    yield "communication", f"{sent.wire_bytes_per_rank / 1e9:.3f} GB sent a rank and step, alone {alone}"
+
+
+def _cost(cost: CostEstimate) -> Iterator[Row]:
+    yield "all nodes, an hour", f"{cost.per_hour:.2f} {cost.currency}"
+    yield "a million tokens", f"{between(cost.per_million_tokens)} {cost.currency}"
+    if cost.per_epoch:
+        yield "an epoch", f"{between(cost.per_epoch)} {cost.currency}"

@@ -49,7 +49,7 @@ def _rows(table: Block, width: int, most: int) -> Iterator[Line]:
     shown = rows if len(rows) <= most else rows[: most - 1]
     widths = [max(map(len, column)) for column in zip(*headings, *shown, strict=True)]
     for row in headings + shown:
-        mark = (("# ", "dim") if row in headings else ("  ", ""))
+        mark = ("# ", "dim") if row in headings else ("  ", "")
         first = min(widths[0], width // 2)
         texts = [
             cut(row[0], first).ljust(first),

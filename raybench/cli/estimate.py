@@ -87,6 +87,8 @@ _OPTIONS: list[Any] = [
     click.option("--selective-checkpointing", is_flag=True, help="Compute all but attention and every second matrix "
                  "product again."),
     click.option("--no-flash-attention", is_flag=True, help="Attention that stores its probabilities."),
+    click.option("--masked-attention", is_flag=True, help="Attention that is given a mask, as transformers' sdpa is "
+                 "with padded samples (not with packing or flash_attention_2): all scores, by a slower kernel."),
     click.option("--bucket-view/--no-bucket-view", default=True, help="DDP with gradient_as_bucket_view, as raybench "
                  "trains, or with buckets as a copy of the gradients.  [default: on]"),
     click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones "

@@ -45,6 +45,9 @@ NVLINK_SHARE, PCIE_SHARE, NIC_SHARE = 0.80, 0.80, 0.92
 # How much faster fp8 makes matrix products, with the casts around them: torchtitan with torchao's float8 about 1.4
 # (Llama 3.1 8B, 1.28 in all), Transformer Engine up to 1.9 (docs/methods.md); the peaks' ratio is 2.
 FP8_GAINS = (1.3, 1.9)
+# How much longer the slowest step takes where the allocator has to let blocks go: of seven of fms-acceleration's runs
+# of FSDP whose blocks filled the GPU, steps took 1.0 to 1.48 times those of the others (docs/methods.md).
+PRESSED_TIMES = 1.25
 _SHARDING_STRATEGIES: Mapping[str, Literal["full", "grad-op", "hybrid", "state"]] = {
     "fsdp": "full",
     "fsdp-grad-op": "grad-op",
@@ -162,11 +165,19 @@ class Estimate:
         return self.estimated_step_seconds
 
     @property
+    def is_pressed(self) -> bool:
+        """Whether blocks that wait for other streams fill the GPU, and are let go and taken anew each step."""
+        limit, least = self.request.memory_bytes, self.least_memory
+        room = float("inf") if limit is None else limit - least.context
+        return self.request.setup.on_streams and least.allocated + least.waiting > room
+
+    @property
     def estimated_step_seconds(self) -> tuple[float, float] | None:
         """Step time with everything hidden that can be and high efficiency; with nothing hidden and low efficiency."""
         if self.fastest is None or self.slowest is None:
             return None
-        return self.fastest.least + self.optimizer_seconds[0], self.slowest.most + self.optimizer_seconds[1]
+        slowest = self.slowest.most + self.optimizer_seconds[1]
+        return self.fastest.least + self.optimizer_seconds[0], slowest * (PRESSED_TIMES if self.is_pressed else 1.0)
 
     @property
     def tokens_per_second(self) -> tuple[float, float] | None:

@@ -27,6 +27,7 @@ FORMULAS = {
     "mfu": "tokens/s x operations per token / (ranks x peak)",
     "cost": "nodes x price x amount / rate",
 }
+_PRESSED = {"slowest step": "a quarter longer: blocks that wait for streams fill the GPU, are let go and taken anew"}
 _BUBBLE = {"bubble": "(stages - 1) / (virtual stages x micro-batches) of computation and waiting"}
 
 
@@ -59,7 +60,7 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         ),
         cost=_cost(estimate),
         formulas=FORMULAS | (_BUBBLE if request.layout.pipeline > 1 else {}),
-        basis=dict(request.basis),
+        basis=dict(request.basis) | (_PRESSED if estimate.is_pressed else {}),
         unknown=estimate.unknown,
         data_parallel=request.layout.data,
         tensor_parallel=request.layout.tensor,

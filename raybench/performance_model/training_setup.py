@@ -75,8 +75,9 @@ class TrainingSetup:
     checkpointing and adapters wrapped on their own, hold those and their gradients until the backward pass is over.
     ``frozen_inputs``: of 4-bit layers, kept by bitsandbytes before 0.43.2; ``held``: beside what autograd saves, where
     checkpointing without reentry does not reach them. ``on_streams``: shards are gathered on streams of their own, as
-    FSDP's first form and ZeRO-3 do; the allocator has a pool for each. ``native_attention``: by instructions of the
-    GPU's own generation (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2; None: unknown.
+    FSDP's first form and ZeRO-3 do; the allocator has a pool for each. ``masked_attention``: it is given a mask, which
+    PyTorch's flash kernel does not take. ``native_attention``: by instructions of the GPU's own generation
+    (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2; None: unknown.
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
     well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
@@ -124,6 +125,7 @@ class TrainingSetup:
     holds_inputs: bool = False
     frozen_inputs: FrozenInputs = "dropped"
     on_streams: bool = False
+    masked_attention: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):

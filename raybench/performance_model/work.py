@@ -27,6 +27,10 @@ _REACHES = {
     "GH200 96GB": 0.838, "GH200 144GB": 0.838, "B200": 0.776, "GB200": 0.729, "B300": 0.786, "GB300": 0.786,
     "MI300X": 0.514, "MI300A": 0.514, "MI325X": 0.604, "MI350X": 0.680, "MI355X": 0.680,
 }  # fmt: skip
+# How much longer than FlashAttention-2 for each score PyTorch's memory-efficient kernel takes, which is the one that
+# takes a mask (and skips no scores). Mistral-7B by LoRA had 3247 and 2483 tokens/s without and with one at 4096 tokens,
+# 3083 and 1918 at 8192 (github.com/huggingface/transformers, issue 30461): 2.62 times at both lengths.
+_MASKED_TIMES = 2.62
 _CAUSAL_SHARE = 0.5  # of the scores, where blocks that the mask drops are skipped
 # Elements of the residual stream and of the MLP's inner width that element-wise kernels read and write for a token and
 # block, forward and backward: norms, residual sums, rotation; SiLU or GELU and its product.
@@ -86,7 +90,8 @@ def work_of(gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: flo
     bandwidth, again, tokens = gpu.memory_gb_per_s * 1e9, setup.recomputed, setup.tokens
     attended = again if setup.checkpointing else 0.0  # selective checkpointing keeps what attention gives
     attention = model.attention_flops_per_token(setup.sequence_length) * (1 + attended / 3)
-    computed = 1.0 if setup.whole_attention or not setup.flash_attention else _CAUSAL_SHARE
+    whole = setup.whole_attention or setup.masked_attention or not setup.flash_attention
+    computed = 1.0 if whole else _CAUSAL_SHARE
     is_held = peak > _FASTEST_WITHOUT_GAP_TFLOPS
     slow, unsure = _attention_times(setup, is_held)
     stream = _STREAM_PASSES * model.hidden / setup.sequence_shards
@@ -118,10 +123,11 @@ def work_of(gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: flo
 
 def _attention_times(setup: TrainingSetup, is_held: bool) -> tuple[float, float]:
     """How often the time of attention by a GPU's own instructions it takes, and how much of that is not known."""
+    masked = _MASKED_TIMES if setup.masked_attention else 1.0
     if not is_held:
-        return 1.0, 0.0
-    slowest = 1 / _AMPERE_INSTRUCTIONS_SHARE
-    if setup.whole_attention or not setup.flash_attention:
+        return masked, 0.0
+    slowest = masked / _AMPERE_INSTRUCTIONS_SHARE
+    if setup.whole_attention or setup.masked_attention or not setup.flash_attention:
         return slowest, 0.0
     if setup.native_attention is None:
         return (1 + slowest) / 2, (slowest - 1) / 2

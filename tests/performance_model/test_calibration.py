@@ -141,6 +141,28 @@ def test_computing_some_blocks_again_is_between_none_and_all() -> None:
     assert some == pytest.approx((none + every) / 2)
 
 
+@pytest.mark.parametrize(("length", "times"), [(4096, 3247 / 2483), (8192, 3083 / 1918)])
+def test_attention_with_a_mask_is_slower_by_what_was_published(length: int, times: float) -> None:
+    """Mistral-7B by LoRA in tokens/s before and after transformers 4.40.0 gave sdpa a mask (its issue 30461)."""
+    mistral = next(run.request.model for run in OTHERS if run.request.model.name == "mistral-7b")
+    setup = replace(ADAPTERS, sequence_length=length, checkpointing=True, quantized=False, compiled=False)
+    without, masked = (
+        CALIBRATION.seconds(work_of(gpu_for("a100"), mistral, replace(setup, masked_attention=said)))
+        for said in (False, True)
+    )
+    assert masked / without == pytest.approx(times, rel=0.1)
+
+
+def test_blocks_that_fill_the_gpu_slow_the_slowest_step_and_others_do_not() -> None:
+    """Llama-3-8B by FSDP on four A100, 8 samples each: 2264 tokens/s with all logits, 3342 with logits in chunks."""
+    rows = [run for run in OTHERS if run.name == "llama-3.1-8b a100 4 full 4096 8"]
+    answers = {run.request.setup.loss: estimate(run.request, alone=False) for run in rows}
+    assert {loss: answer.is_pressed for loss, answer in answers.items()} == {"fused-fp32": True, "chunked": False}
+    for loss, rate in (("fused-fp32", 2264), ("chunked", 3342)):
+        low, high = answers[loss].step_seconds or (0.0, 0.0)
+        assert low < 8 * 4096 / rate < high
+
+
 def test_what_is_not_known_of_adapters_is_taken_as_most_people_have_it() -> None:
     assert heaviest(SETUP, kernels_known=False, loss_known=False) == SETUP
     unknown = heaviest(ADAPTERS, kernels_known=False, loss_known=False)

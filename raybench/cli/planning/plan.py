@@ -82,6 +82,8 @@ _OPTIONS: list[Any] = [
                  "chunks.  [default: unknown]"),
     click.option("--compile/--no-compile", default=None, help="Whether torch.compile fuses what is not a matrix "
                  "product.  [default: unknown, the bounds hold either way]"),
+    click.option("--masked-attention", is_flag=True, help="Attention that is given a mask, as transformers' sdpa is "
+                 "with padded samples (not with packing or flash_attention_2): slower."),
     click.option("--power-limit", type=float, metavar="WATTS", help="What each GPU is limited to, as nvidia-smi -pl "
                  "sets it; H100 and H200 SXM.  [default: 700]"),
     click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "

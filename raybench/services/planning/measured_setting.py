@@ -151,6 +151,7 @@ def _setup_differences(setting: Setting, request: "EstimateRequest") -> Iterator
         ("selective checkpointing", setup.selective),
         ("offload", setup.offload != "none"),
         ("attention without flash", not setup.flash_attention),
+        ("masked attention", setup.masked_attention),
         (f"parameters of {setup.parameter_bytes} bytes", setup.parameter_bytes != _FP32_BYTES),
     )
     yield from (f"asked with {text}" for text, is_so in asked_otherwise if is_so)

@@ -69,6 +69,7 @@ def _pages_of(command: click.Command, above: click.Context, name: str) -> Iterat
                 yield from _pages_of(found, context, inner)
 
 
+_LINK = re.compile(r"\[([^]]+)\]\([^)]*\.md[^)]*\)")
 _MERMAID = re.compile(r"^```mermaid\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _BOX = re.compile(r'(\w+)(?:\["(.*?)"\])?')
 _ARROW = re.compile(r" (?:-->|-- (?P<solid>[\w ]+) -->|-\. (?P<dotted>[\w ]+) \.->) ")
@@ -98,8 +99,10 @@ def _label(text: str) -> str:
     return ", ".join(re.findall(r"<b>(.*?)</b>", text)) or text.partition("<br/>")[0]
 
 
-def _read(_app: Any, _name: str, source: list[str]) -> None:
+def _read(app: Any, _name: str, source: list[str]) -> None:
     source[0] = arrows_in_words(source[0])
+    if app.builder.name == "man":  # which has nowhere to go to
+        source[0] = _LINK.sub(r"\1", source[0])
 
 
 def setup(app: Any) -> None:

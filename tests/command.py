@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.warm import Forked, warm
+
 _MARK = "RAYBENCH_TEST_MARK"
 _ENTRY = "from raybench.cli import main; main()"
 RAYBENCH = [sys.executable, "-P", "-c", _ENTRY]  # as installed, it imports nothing from the folder it is called in
@@ -25,7 +27,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 class Command:
     """A started ``raybench``. ``folder`` holds its output (``runs``), its /tmp and what it printed."""
 
-    process: "subprocess.Popen[bytes]"
+    process: "subprocess.Popen[bytes] | Forked"
     folder: Path
     mark: str
     begun: float
@@ -127,11 +129,13 @@ def started(
     output: str | None = None,
     given: bool = False,
     beside: Mapping[str, str] | None = None,
+    forked: bool = False,
 ) -> Iterator[Command]:
     """Start ``raybench`` with these arguments; at the end, kill what is left of it.
 
     Runs go to ``output``, where it is None to a folder of their own, and nowhere that we say with ``given``.
-    ``beside``: files, by name, in the folder that it is called in.
+    ``beside``: files, by name, in the folder that it is called in. ``forked``: from a process that has imported it, for
+    what is refused or answered at once.
     """
     folder, mark = Path(tempfile.mkdtemp(prefix="t-")), secrets.token_hex(8)
     (folder / "tmp").mkdir()
@@ -142,17 +146,9 @@ def started(
     extra = [] if given else ["--output-dir", str(runs)]
     settings = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "NCCL_", "GLOO_"))}
     settings |= {_MARK: mark, "TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(REPOSITORY)} | dict(environment or {})
-    with (folder / "out").open("wb") as out, (folder / "errors").open("wb") as errors:
-        begun = time.monotonic()
-        process = subprocess.Popen(
-            [*RAYBENCH, *arguments, *extra],
-            env=settings,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=errors,
-            start_new_session=True,
-        )
+    begun = time.monotonic()
+    called = [*arguments, *extra]
+    process = warm().start(called, environment=settings, folder=folder) if forked else _spawn(called, settings, folder)
     command = Command(process=process, folder=folder, mark=mark, begun=begun, output=runs)
     try:
         yield command
@@ -161,13 +157,31 @@ def started(
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _spawn(arguments: list[str], settings: Mapping[str, str], folder: Path) -> "subprocess.Popen[bytes]":
+    with (folder / "out").open("wb") as out, (folder / "errors").open("wb") as errors:
+        return subprocess.Popen(
+            [*RAYBENCH, *arguments],
+            env=settings,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=errors,
+            start_new_session=True,
+        )
+
+
 def raybench(
-    *arguments: str, environment: Mapping[str, str] | None = None, seconds: float = 60.0
+    *arguments: str, environment: Mapping[str, str] | None = None, seconds: float = 60.0, forked: bool = False
 ) -> "subprocess.CompletedProcess[str]":
     """Run ``raybench`` to its end, where nothing but its output matters."""
-    with started(*arguments, environment=environment, given=True) as command:
+    with started(*arguments, environment=environment, given=True, forked=forked) as command:
         status = command.finish(seconds)
         return subprocess.CompletedProcess(arguments, status, command.out, command.errors)
+
+
+def answer(*arguments: str, environment: Mapping[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    """The same, where it does not matter that it is imported anew: what is refused, listed or explained."""
+    return raybench(*arguments, environment=environment, forked=True)
 
 
 def _started_at(pid: int) -> tuple[int, int]:

@@ -12,9 +12,9 @@ from raybench.execution.ray_cluster.found_cluster import find_running
 from tests.command import raybench, started
 
 
-def refused(*arguments: str, environment: dict[str, str] | None = None) -> str:
-    """The message of a run that must be refused."""
-    with started("run", *arguments, environment=environment) as command:
+def refused(*arguments: str, environment: dict[str, str] | None = None, forked: bool = False) -> str:
+    """The message of a run that must be refused. ``forked``: of one that need not import everything anew."""
+    with started("run", *arguments, environment=environment, forked=forked) as command:
         status = command.finish(60)
         assert status == 2, command.errors
         assert command.out == ""
@@ -56,7 +56,7 @@ def refused(*arguments: str, environment: dict[str, str] | None = None) -> str:
     ],
 )
 def test_wrong_options_are_refused(arguments: list[str], message: str) -> None:
-    assert message in refused(*arguments)
+    assert message in refused(*arguments, forked=True)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_wrong_options_are_refused(arguments: list[str], message: str) -> None:
 def test_wrong_files_are_refused_by_name(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "run.yml"
     path.write_text(text)
-    said = refused("--config", str(path))
+    said = refused("--config", str(path), forked=True)
     assert message in said
     assert str(path) in said
 

@@ -8,7 +8,7 @@ import yaml
 from raybench.errors import UsageError
 from raybench.hosts.inventory import read_inventory
 from raybench.hosts.inventory_draft import draft_text, hosts_of, names_of_hostfile, names_of_job
-from tests.command import raybench
+from tests.command import answer, raybench
 from tests.playbooks.local import require_ansible
 
 
@@ -71,6 +71,6 @@ def test_a_job_tells_its_nodes(tmp_path: Path) -> None:
     ],
 )
 def test_what_names_no_host_is_refused(words: list[str], message: str) -> None:
-    done = raybench("init", *words)
+    done = answer("init", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr

@@ -17,7 +17,7 @@ from raybench.errors import UsageError, nearest, unknown_value
 from raybench.execution.placement import Candidate
 from raybench.execution.ray_cluster.session import emulated_candidates
 from raybench.units import parse_amount
-from tests.command import RAYBENCH, raybench
+from tests.command import RAYBENCH, answer
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ from tests.command import RAYBENCH, raybench
     ],
 )
 def test_a_wrong_word_is_answered_with_the_right_one(words: list[str], message: str) -> None:
-    done = raybench(*words, environment={"CUDA_VISIBLE_DEVICES": ""})
+    done = answer(*words, environment={"CUDA_VISIBLE_DEVICES": ""})
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -89,14 +89,14 @@ def test_a_wrong_word_is_answered_with_the_right_one(words: list[str], message: 
 
 @pytest.mark.parametrize("words", [["help"], ["help", "run"], ["help", "cluster", "up"]])
 def test_help_is_a_command_too(words: list[str]) -> None:
-    done = raybench(*words)
+    done = answer(*words)
     assert done.returncode == 0
-    assert done.stdout == raybench(*words[1:], "--help").stdout
+    assert done.stdout == answer(*words[1:], "--help").stdout
 
 
 @pytest.mark.parametrize("setting", ["GLOO_SOCKET_IFNAME=lo", "NCCL_SOCKET_IFNAME=ib7", "GLOO_SOCKET_IFNAME=^no0"])
 def test_a_dry_run_says_that_nothing_is_missing_and_starts_nothing(setting: str) -> None:
-    done = raybench("run", "--dry-run", "--nodes", "2", "--address", "local", "--backend", "gloo", "--env", setting)
+    done = answer("run", "--dry-run", "--nodes", "2", "--address", "local", "--backend", "gloo", "--env", setting)
     assert (done.returncode, done.stdout) == (0, "")
     assert "nothing was measured" in done.stderr
 
@@ -124,7 +124,7 @@ def test_emulated_nodes_are_known_before_they_are_there() -> None:
 
 @pytest.mark.parametrize("options", [[], ["--rollback"]])
 def test_configure_does_not_touch_this_machine_unasked(options: list[str]) -> None:
-    done = raybench("configure", "--tags", "memlock", *options)
+    done = answer("configure", "--tags", "memlock", *options)
     assert done.returncode == 2
     assert "without -i this would" in done.stderr
     assert "give --yes if that is meant" in done.stderr
@@ -190,7 +190,7 @@ def test_every_command_of_the_help_can_be_asked_for_help() -> None:
     assert max(map(len, listed.split("\n"))) < 80, "a line a command"
     for name in COMMANDS:
         # A process each: click keeps a command's help option as it was first asked for, in other tests without -h.
-        assert subprocess.run([*RAYBENCH, name, "-h"], capture_output=True, check=False).returncode == 0
+        assert answer(name, "-h").returncode == 0
 
 
 def test_the_first_line_does_not_wait_for_ray(tmp_path: Path) -> None:

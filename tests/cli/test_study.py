@@ -10,7 +10,7 @@ import pytest
 
 from raybench.cli.study_options import workload_of
 from raybench.documents.study.plan import Expectation, VariantFacts
-from tests.command import Command, raybench, started
+from tests.command import Command, answer, raybench, started
 from tests.studies.sample import run_result, training_point
 
 NODES = ("--address", "local", "--nodes", "2")  # the workload's, as what the study does not know
@@ -133,7 +133,7 @@ def test_wrong_use_is_one_message_and_leaves_nothing(arguments: list[str], messa
         arguments = (
             [arguments[0], "--output-dir", str(tmp_path), *arguments[1:]] if "--resume" not in arguments else arguments
         )
-    done = raybench("study", *arguments)
+    done = answer("study", *arguments)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -152,13 +152,13 @@ def test_a_study_that_cannot_go_on_loses_nothing(tmp_path: Path) -> None:
     result = folder.trial_path(plan.trials()[0]) / "20261121-000000-aaaa" / "result.json"
     result.parent.mkdir(parents=True)
     result.write_text(json.dumps(run_result([training_point(0.1)])))
-    done = raybench("study", "network", "--resume", str(folder.path))
+    done = answer("study", "network", "--resume", str(folder.path))
     assert (done.returncode, "no Ray cluster answers at '127.0.0.1:1'" in done.stderr) == (2, True)
     assert folder.study() == plan
     assert complete_trials(folder.path) == ["000-tcp"]
     folder.discard()
     assert folder.study() == plan
-    assert json.loads(raybench("study", "show", str(folder.path), "--json").stdout)["status"] == "partial"
+    assert json.loads(answer("study", "show", str(folder.path), "--json").stdout)["status"] == "partial"
 
 
 def test_a_study_is_resumed_as_what_it_is(tmp_path: Path) -> None:
@@ -168,18 +168,18 @@ def test_a_study_is_resumed_as_what_it_is(tmp_path: Path) -> None:
     plan = Study(kind="strategy", workload=("train",), variants=(Variant(name="ddp"),), repeats=3, seed=1)
     folder = StudyFolder.create(str(tmp_path), plan)
     assert folder.study() == plan
-    done = raybench("study", "network", "--resume", str(folder.path))
+    done = answer("study", "network", "--resume", str(folder.path))
     assert (done.returncode, "raybench study strategy --resume" in done.stderr) == (2, True)
-    done = raybench("study", "strategy", "--resume", str(folder.path), "--repeats", "2")
+    done = answer("study", "strategy", "--resume", str(folder.path), "--repeats", "2")
     assert (done.returncode, "cannot take any away" in done.stderr) == (2, True)
     with folder.held():
-        done = raybench("study", "strategy", "--resume", str(folder.path))
+        done = answer("study", "strategy", "--resume", str(folder.path))
         assert (done.returncode, "is being run by another raybench" in done.stderr) == (2, True)
-    shown = raybench("study", "show", str(folder.path))
+    shown = answer("study", "show", str(folder.path))
     assert shown.returncode == 3
     assert "VERDICT: INCOMPLETE: trials are missing; 0 of 3 trials complete" in shown.stdout
     (folder.path / "plan.json").write_text('{"schema": "raybench.study/1", "kind": "strategy"}')
-    assert raybench("study", "show", str(folder.path)).returncode == 2
+    assert answer("study", "show", str(folder.path)).returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -203,6 +203,6 @@ def test_the_workload_is_what_a_study_does_not_know(
     "kind", ["network", "scaling", "strategy", "communication", "precision", "batch-size", "model-size", "show"]
 )
 def test_every_study_explains_itself(kind: str) -> None:
-    done = raybench("study", kind, "--help")
+    done = answer("study", kind, "--help")
     assert done.returncode == 0
     assert kind == "show" or f"raybench study {kind}" in done.stdout

@@ -17,6 +17,7 @@ from typing import Any
 
 from tests.warm import Forked, warm
 
+_SETTINGS = ("RAY_", "NCCL_", "GLOO_", "OMP_")  # whoever runs the tests may have set them
 _MARK = "RAYBENCH_TEST_MARK"
 _ENTRY = "from raybench.cli import main; main()"
 RAYBENCH = [sys.executable, "-P", "-c", _ENTRY]  # as installed, it imports nothing from the folder it is called in
@@ -144,7 +145,7 @@ def started(
         (folder / name).write_text(content)
     runs = Path(output) if output else folder / "runs"
     extra = [] if given else ["--output-dir", str(runs)]
-    settings = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "NCCL_", "GLOO_"))}
+    settings = {name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)}
     settings |= {_MARK: mark, "TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(REPOSITORY)} | dict(environment or {})
     begun = time.monotonic()
     called = [*arguments, *extra]

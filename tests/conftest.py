@@ -11,6 +11,8 @@ from .lab.fixtures import lab, ray_lab
 
 __all__ = ["lab", "ray_lab"]
 
+# Several processes at a time have all processors: a second thread of one would spin while it waits for the first.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 REPOSITORY = Path(__file__).resolve().parents[1]
 settings.register_profile("loaded", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("loaded")  # tests run side by side: how long an example takes says nothing of the code

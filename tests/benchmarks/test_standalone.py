@@ -53,8 +53,12 @@ def test_what_the_backend_lacks_is_skipped(tmp_path: Path) -> None:
 
 
 def test_an_unknown_benchmark_is_wrong_use(tmp_path: Path) -> None:
-    done = run("--suite=nonsense", f"--output={tmp_path / 'points.json'}", ranks=1)
-    assert done.returncode != 0
+    place = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}  # as torchrun gives it
+    place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    command = [sys.executable, "-m", "raybench.benchmarks.standalone", "--suite=nonsense"]
+    command += [f"--output={tmp_path / 'points.json'}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=os.environ | place)
+    assert done.returncode == 2
     assert "there is no suite or benchmark 'nonsense'" in done.stderr
 
 

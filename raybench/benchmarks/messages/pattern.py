@@ -48,20 +48,29 @@ def table_of(rank: int, world_size: int, dtype: str, reduce_op: str | None) -> T
     if reduce_op == "avg" and dtype in _EPSILON:
         return tuple(_averaged(rank, index, world_size) for index in range(PERIOD))
     if reduce_op in ("sum", "avg"):
-        return tuple(_addend(rank, index, world_size, EXACT_LIMIT[dtype]) for index in range(PERIOD))
-    if reduce_op == "prod":
-        doubling = min(world_size, 6)  # 2**6 = 64 is exact in every type
-        stride = 1 if world_size <= PERIOD else doubling  # so that every rank doubles somewhere, up to 1506 of them
-        return tuple(2.0 if (rank + index * stride) % world_size < doubling else 1.0 for index in range(PERIOD))
+        return _addends(rank, world_size, EXACT_LIMIT[dtype])
+    return _factors(rank, world_size) if reduce_op == "prod" else _distinct(rank)
+
+
+@lru_cache(maxsize=4096)
+def _factors(rank: int, world_size: int) -> Table:
+    doubling = min(world_size, 6)  # 2**6 = 64 is exact in every type
+    stride = 1 if world_size <= PERIOD else doubling  # so that every rank doubles somewhere, up to 1506 of them
+    return tuple(2.0 if (rank + index * stride) % world_size < doubling else 1.0 for index in range(PERIOD))
+
+
+@lru_cache(maxsize=4096)
+def _distinct(rank: int) -> Table:
     step = 17 + rank // 101 % 80  # no two of 8080 ranks send the same
     return tuple(float((rank * 31 + index * step) % 101) for index in range(PERIOD))
 
 
-def _addend(rank: int, index: int, world_size: int, limit: int) -> float:
+def _addends(rank: int, world_size: int, limit: int) -> Table:
     largest = min(limit // world_size, 63)
-    if largest:
-        return float((rank * 3 + index * (1 + rank % largest)) % (largest + 1))  # never the same at every index
-    return float((rank + index) % world_size < limit)  # more ranks than the type can count: only some add
+    if not largest:  # more ranks than the type can count: only some add
+        return tuple(float((rank + index) % world_size < limit) for index in range(PERIOD))
+    step = 1 + rank % largest
+    return tuple(float((rank * 3 + index * step) % (largest + 1)) for index in range(PERIOD))  # never the same everywhere
 
 
 def _averaged(rank: int, index: int, world_size: int) -> float:

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import get_args
@@ -23,19 +24,25 @@ MAKERS = {"diagnostics/finding_rule.py", "diagnostics/rules/base.py"}
 BY_KIND = {*incidents.RULES, *fabric.RULES}  # looked up by the kind of an incident or of a suspect
 
 
+# What makes a finding, or asks for a rule, has one of these in its text: the others are not parsed.
+WORDS = re.compile(r"\bFinding\b|\bseverity\b|\bfinding_rules\b|\brule_named\b")
+
+
 @functools.cache
 def sources() -> tuple[tuple[str, ast.Module], ...]:
     files = (path for package in ("raybench", "diagnostics") for path in sorted((ROOT / package).rglob("*.py")))
-    return tuple((str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))) for path in files)
+    texts = ((str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")) for path in files)
+    return tuple((name, ast.parse(text)) for name, text in texts if WORDS.search(text))
 
 
 def makes_findings(tree: ast.Module) -> bool:
     """Whether it makes a Finding without a rule of the registry, or one as a dictionary."""
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    nodes = list(ast.walk(tree))
+    calls = (node for node in nodes if isinstance(node, ast.Call))
     made = any(
         isinstance(call.func, ast.Name) and call.func.id == "Finding" and _names_its_rule(call) for call in calls
     )
-    dictionaries = (node for node in ast.walk(tree) if isinstance(node, ast.Dict))
+    dictionaries = (node for node in nodes if isinstance(node, ast.Dict))
     keys = ({key.value for key in one.keys if isinstance(key, ast.Constant)} for one in dictionaries)
     return made or any({"rule", "severity"} <= found for found in keys)
 

@@ -7,6 +7,7 @@ writes docs/gpu.md, which names functions instead, so that it changes only where
 
 import argparse
 import ast
+import functools
 import io
 import re
 import sys
@@ -65,10 +66,14 @@ def sources(root: Path = ROOT) -> Iterator[tuple[str, str]]:
             yield str(file.relative_to(root)), file.read_text(encoding="utf-8")
 
 
-def paths_of(file: str, text: str) -> list[GpuPath]:
+@functools.cache
+def paths_of(file: str, text: str) -> tuple[GpuPath, ...]:
     """The marked paths of a file, in order."""
+    marks = _marks(text)
+    if not marks:
+        return ()
     tree = ast.parse(text)
-    return [GpuPath(file=file, line=line, name=_name_at(tree, line), steps=steps) for line, steps in _marks(text)]
+    return tuple(GpuPath(file=file, line=line, name=_name_at(tree, line), steps=steps) for line, steps in marks)
 
 
 def _marks(text: str) -> list[tuple[int, tuple[str, ...]]]:

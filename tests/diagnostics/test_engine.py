@@ -1,7 +1,7 @@
 import ast
 import gzip
+import os
 import re
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +23,7 @@ from tests.diagnostics.score_corpus import CAUSES, find_corpus, score_corpus
 CASES = Path(__file__).parent / "cases"
 PACKAGE = Path(diagnostics.__file__).parent
 GOOD = CASES / "log-truncated" / "whole" / "input.log"
+QUICK_SECONDS = 0.6  # of a processor; on a quiet machine the goal is 0.25 s
 
 
 def test_a_log_of_another_backend_is_unknown(tmp_path: Path) -> None:
@@ -212,17 +213,20 @@ def test_the_package_imports_neither_raybench_nor_anything_heavy() -> None:
                 assert root in allowed or root in sys.stdlib_module_names, f"{file}: {name}"
 
 
+@pytest.mark.alone
 def test_a_short_log_is_quick(tmp_path: Path) -> None:
+    """The time of the processor, of the best of ten tries: what shares its caches only ever adds to it."""
     (tmp_path / "a.log").write_text("".join(GOOD.read_text() for _ in range(6)))
     command = [sys.executable, "-c", "from raybench.cli import main; main()", "diagnose", str(tmp_path / "a.log")]
-    seconds = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-        assert done.returncode in (0, 1), done.stderr
-    assert min(seconds) < 0.6  # the processor's time, whatever else runs; on a quiet machine the goal is 0.25 s
+    seconds: list[float] = []
+    while len(seconds) < 10 and not (seconds and min(seconds) < QUICK_SECONDS):
+        with (tmp_path / "errors").open("wb") as errors:
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+            _, status, used = os.wait4(process.pid, 0)  # of this process and of no other
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode in (0, 1), (tmp_path / "errors").read_text()
+        seconds.append(used.ru_utime + used.ru_stime)
+    assert min(seconds) < QUICK_SECONDS, seconds
 
 
 @pytest.mark.skipif(find_corpus() is None, reason="the labelled corpus is not beside this checkout")

@@ -54,7 +54,8 @@ def test_every_playbook_is_syntactically_right() -> None:
         assert done.returncode == 0, done.stderr
 
 
-def test_the_collection_builds_installs_and_finds_its_parts(tmp_path: Path) -> None:
+def installed_collection(tmp_path: Path) -> Path:
+    """The folder of collections that has ours, built and installed as a user does; the archive says nothing of that."""
     require_ansible()
     built = run([sys.executable, REPOSITORY / ".ci/collection.py", tmp_path], tmp_path, SOURCE_DATE_EPOCH=str(DATE))
     assert built.returncode == 0, built.stderr
@@ -63,16 +64,20 @@ def test_the_collection_builds_installs_and_finds_its_parts(tmp_path: Path) -> N
     galaxy = [BIN / "ansible-galaxy", "collection", "install", "--offline", "-p", tmp_path / "installed", archive]
     installed = run([*galaxy], tmp_path)
     assert installed.returncode == 0, installed.stderr
+    return tmp_path / "installed"
+
+
+def test_the_collection_builds_installs_and_finds_its_parts(tmp_path: Path) -> None:
+    collections = installed_collection(tmp_path)
     hosts = tmp_path / "hosts.yml"
     variables = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     hosts.write_text(yaml.safe_dump({"all": {"hosts": {"n1": variables}}}))
     output = ["-e", f"preflight_output_dir={tmp_path}/report", "-e", '{"preflight_only": ["host-memlock"]}']
     play = [BIN / "ansible-playbook", "raybench.cluster.preflight", "-i", hosts, *output]
-    done = run([*play], tmp_path, ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "installed"))
+    done = run([*play], tmp_path, ANSIBLE_COLLECTIONS_PATH=str(collections))
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "report/preflight.json").is_file()
     assert "raybench.cluster.preflight : " in done.stdout
-    in_a_playbook_of_ones_own(tmp_path)
 
 
 def says_nothing_of_its_build(archive: Path) -> None:
@@ -115,9 +120,11 @@ FOREIGN = """
 HIDE = "import sys\nsys.path[:] = [one for one in sys.path if one != {repository!r}]\n"
 
 
-def in_a_playbook_of_ones_own(folder: Path) -> None:
+@pytest.mark.long
+def test_every_role_works_in_a_playbook_of_ones_own(tmp_path: Path) -> None:
     """Roles by their full names, where raybench's Python package is nowhere but in the collection."""
-    foreign, hidden = folder / "foreign", folder / "hidden"
+    collections = installed_collection(tmp_path)
+    foreign, hidden = tmp_path / "foreign", tmp_path / "hidden"
     foreign.mkdir()
     hidden.mkdir()
     (hidden / "sitecustomize.py").write_text(HIDE.format(repository=str(REPOSITORY)))
@@ -126,7 +133,7 @@ def in_a_playbook_of_ones_own(folder: Path) -> None:
     hosts = {"all": {"hosts": {"n1": {}, "n2": {"preflight_kernel": "0.0.1"}}, "vars": local}}
     (foreign / "hosts.yml").write_text(yaml.safe_dump(hosts))
     settings = ["-e", "preflight_only=host-kernel", "-e", "fabric_tool=tcp", "-e", "fabric_seconds=1", "--check"]
-    search = {"ANSIBLE_COLLECTIONS_PATH": str(folder / "installed"), "PYTHONPATH": str(hidden), "PWD": str(foreign)}
+    search = {"ANSIBLE_COLLECTIONS_PATH": str(collections), "PYTHONPATH": str(hidden), "PWD": str(foreign)}
     done = run([BIN / "ansible-playbook", "site.yml", "-i", "hosts.yml", *settings], foreign, **search)
     said = done.stdout + done.stderr
     assert "host-kernel on n2" in said, said

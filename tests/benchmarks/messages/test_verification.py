@@ -103,7 +103,15 @@ def flip(index: int) -> Breaker:
     return breaker
 
 
-@pytest.mark.parametrize("index", [0, -1, 300], ids=["first", "last", "beyond the period"])
+# All elements are compared in one step, and the last and one in the middle stand for them every day.
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param(0, id="first", marks=pytest.mark.long),
+        pytest.param(-1, id="last"),
+        pytest.param(300, id="beyond the period"),
+    ],
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_one_hidden_element_is_found_in_each_collective(name: str, index: int) -> None:
     assert wrong(name, breaking(name, flip(index))) == [0, 1, 0]

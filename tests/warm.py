@@ -52,6 +52,15 @@ class Forked:
     warm: Warm
     _status: int | None = None
 
+    def poll(self) -> int | None:
+        """Its exit status; None while it runs."""
+        if self._status is None:
+            try:
+                self._status = int(self.warm.line(0.0))
+            except TimeoutError:
+                return None
+        return self._status
+
     def wait(self, seconds: float) -> int:
         """Its exit status. Raises subprocess.TimeoutExpired, with its session killed, when it does not end in time."""
         if self._status is None:
@@ -124,9 +133,9 @@ def _become(asked: dict[str, Any], *ours: TextIO) -> None:
         os.environ.update(asked["environment"])
         sys.argv = ["-c", *asked["arguments"]]
         status = _status_of_main()
-    except BaseException:
-        traceback.print_exc()
     finally:
+        if sys.exc_info()[0] is not None:
+            traceback.print_exc()
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()

@@ -18,7 +18,8 @@ from raybench.benchmarks.rank.progress import ProgressSlot
 from raybench.benchmarks.rank.run import run_rank
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 
-TORCH_WHOLE = {"training", "checkpoint"}  # kinds of benchmarks that import the compiler, by PyTorch's optimizers
+# Kinds of benchmarks whose optimizers import the compiler: 1.3 s of a processor in each rank, or once before the forks.
+COMPILER_NEEDED = {"training", "checkpoint"}
 FORK = multiprocessing.get_context("fork")
 Sabotage = Callable[[int], None]  # called in each forked rank, with its number, before it starts
 
@@ -32,8 +33,8 @@ def run_ranks(
     backend: str = "gloo",
 ) -> list[list[Event]]:
     """The events of each rank. Raises TimeoutError, with all ranks killed, when they are not through in time."""
-    if any(spec.kind in TORCH_WHOLE for spec in plan):
-        importlib.import_module("torch._dynamo")  # 1.3 s of a processor in each rank, if it were not done before the forks
+    if any(spec.kind in COMPILER_NEEDED for spec in plan):
+        importlib.import_module("torch._dynamo")
     with socket.create_server(("127.0.0.1", 0)) as held:
         pairs = [_fork(rank, world_size, plan, held, sabotage, backend) for rank in range(world_size)]
     events: dict[Connection, list[Event]] = {pipe: [] for _, pipe in pairs}

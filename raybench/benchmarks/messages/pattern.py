@@ -69,8 +69,8 @@ def _addends(rank: int, world_size: int, limit: int) -> Table:
     largest = min(limit // world_size, 63)
     if not largest:  # more ranks than the type can count: only some add
         return tuple(float((rank + index) % world_size < limit) for index in range(PERIOD))
-    step = 1 + rank % largest
-    return tuple(float((rank * 3 + index * step) % (largest + 1)) for index in range(PERIOD))  # never the same everywhere
+    step = 1 + rank % largest  # never the same at every index
+    return tuple(float((rank * 3 + index * step) % (largest + 1)) for index in range(PERIOD))
 
 
 def _averaged(rank: int, index: int, world_size: int) -> float:

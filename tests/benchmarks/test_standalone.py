@@ -43,6 +43,7 @@ def test_runs_a_plan_and_gathers_every_rank(tmp_path: Path) -> None:
     assert pairs == {(0, 1), (1, 0)}
 
 
+@pytest.mark.long  # every day in ranks that no torchrun starts: tests/benchmarks/messages/test_gloo_ranks.py
 def test_what_the_backend_lacks_is_skipped(tmp_path: Path) -> None:
     output = tmp_path / "points.json"
     done = run("--suite=all_reduce,p2p_matrix", "--op=avg", "--sizes=1K", f"--output={output}", ranks=1)

@@ -24,7 +24,13 @@ def test_the_functions_of_the_package_are_those_that_the_page_shows() -> None:
     assert set(re.findall(r"\braybench\.(\w+)\(", examples)) == FUNCTIONS
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
+DAILY = ("collective", "training")  # results of the other kinds go through the same lines
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [pytest.param(one, id=one.stem, marks=() if one.stem.startswith(DAILY) else pytest.mark.long) for one in SAMPLES],
+)
 def test_the_examples_run_in_order(sample: Path, tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8").replace(f"{NEEDS_RAY}\n```python", "```")
     code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))

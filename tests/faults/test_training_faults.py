@@ -66,6 +66,7 @@ def test_ctrl_c_keeps_the_steps() -> None:
         assert time.monotonic() - begun < 15
 
 
+@pytest.mark.long  # every day Ctrl-C keeps them, and a killed rank is named: test_embedded_faults.py
 def test_a_killed_rank_leaves_the_steps_that_all_ranks_did() -> None:
     with training() as command:
         pid = command.rank(1)

@@ -14,6 +14,7 @@ import psutil
 import pytest
 import yaml
 
+from tests.command import answer
 from tests.conftest import REPOSITORY
 from tests.lab.cluster import Lab
 from tests.lab.fixtures import require_lab
@@ -137,8 +138,7 @@ def test_the_command_shows_the_table_and_writes_both_reports(tmp_path: Path) -> 
     ],
 )
 def test_wrong_use_is_exit_code_2_without_a_traceback(tmp_path: Path, options: list[str]) -> None:
-    command = [sys.executable, "-m", "raybench", "preflight", "--output-dir", tmp_path, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    done = answer("preflight", "--output-dir", str(tmp_path), *options)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 3

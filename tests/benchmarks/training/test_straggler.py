@@ -155,6 +155,7 @@ def test_a_real_slow_rank_is_named() -> None:
     assert [one.rank for one in found] == [1]
 
 
+@pytest.mark.long  # every day one whose update is late: tests/benchmarks/training/test_training.py
 def test_a_real_slow_rank_among_shards_is_named() -> None:
     found = named_among_shards(4, Trial(steps=30, slow_rank=1, slow=0.3, seed=3, compute_seconds=0.06))
     assert [one.rank for one in found] == [1]

@@ -59,10 +59,11 @@ def skipped(name: str, **options: Any) -> str | None:
     [
         ("ddp", {}),
         ("ddp", {"model": "mlp", "sequence_length": None, "accumulate": 3}),
-        ("ddp", {"model": "cnn", "sequence_length": None, "optimizer": "sgd"}),
-        (
+        pytest.param("ddp", {"model": "cnn", "sequence_length": None, "optimizer": "sgd"}, marks=pytest.mark.long),
+        pytest.param(
             "ddp",
             {"model": "gpt2", "layers": 2, "hidden_size": 32, "heads": 4, "intermediate_size": 64, "vocabulary": 97},
+            marks=pytest.mark.long,
         ),
         ("ddp", {"dtype": "bfloat16", "checkpoint_activations": True}),
         ("fsdp", {"accumulate": 2, "reduce_each": True}),
@@ -203,7 +204,7 @@ def nothing_held_at_the_check(_: int) -> None:
     benchmark._trainer = build
 
 
-@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+@pytest.mark.parametrize("name", [pytest.param("ddp", marks=pytest.mark.long), "fsdp"])
 def test_the_model_that_was_timed_has_gone_before_the_check_builds_one(name: str) -> None:
     """On a GPU both do not fit where the first fills the memory."""
     assert trained(name, ranks=1, sabotage=nothing_held_at_the_check).verified is True
@@ -309,7 +310,7 @@ def test_without_peft_it_is_said_what_to_install() -> None:
     assert "pip install 'raybench[peft]'" in str(reason)
 
 
-@pytest.mark.parametrize("name", ["ddp", "fsdp"])
+@pytest.mark.parametrize("name", [pytest.param("ddp", marks=pytest.mark.long), "fsdp"])
 def test_real_weights_are_trained_from_a_folder(name: str, tmp_path: Path) -> None:
     """The first step's loss is that of the folder's weights on both ranks' samples."""
     options = TrainingOptions(**QUICK)

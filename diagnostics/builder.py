@@ -216,6 +216,7 @@ class FactBuilder:
         progress_omitted: int = -1,
         steps: Mapping[str, str] | None = None,
         open_tables: frozenset[str] = frozenset(),
+        torn_tracebacks: frozenset[str] = frozenset(),
         last_errors: Mapping[str, Sequence[LastError]] | None = None,
     ) -> JobFacts:
         """The facts so far. ``lines`` are lines read and lines of NCCL among them."""
@@ -242,6 +243,7 @@ class FactBuilder:
             progress_omitted=progress_omitted,
             steps=dict(steps or {}),
             open_tables=open_tables,
+            torn_tracebacks=torn_tracebacks,
             last_errors=dict(last_errors or {}),
         )
 

@@ -127,6 +127,7 @@ class Reading:
             progress_omitted=self._scanner.progress_omitted,
             steps=self._scanner.steps.shown(),
             open_tables=self._scanner.steps.open_tables(),
+            torn_tracebacks=self._scanner.steps.torn_tracebacks(),
             last_errors=self._scanner.steps.errors(),
         )
 

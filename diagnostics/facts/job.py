@@ -65,6 +65,8 @@ class JobFacts:
 
     open_tables: frozenset[str] = frozenset()  # of these, files that end with rows of a table without its end
 
+    torn_tracebacks: frozenset[str] = frozenset()  # files that end inside a traceback, before its exception
+
     last_errors: Mapping[str, Sequence[LastError]] = field(
         default_factory=dict
     )  # files that end with an error -> its lines

@@ -87,6 +87,10 @@ _WORKS = (
 )
 
 
+_FRAME = r"^(?P<before>\S.{0,200}?)?\s+File \"[^\"]{1,400}\", line \d+(?:, in |\b)"
+_BEGIN_OF_TRACEBACK = "Traceback (most recent call last)"
+
+
 class LastError(NamedTuple):
     """An error at the end of a file, and how many lines of the file stand behind it."""
 
@@ -106,6 +110,20 @@ def last_errors(lines: Sequence[tuple[int, str]]) -> tuple[LastError, ...]:
         elif not found and (is_step(line) or compiled(_WORKS).search(line)):
             return ()
     return tuple(reversed(found[:MAX_QUOTED]))
+
+
+def ends_in_traceback(text: str) -> bool:
+    """Whether a text ends with the frames of a traceback: its last line is one, or the line of code below one."""
+    last = [line for line in text.splitlines() if line.strip()][-2:]
+    if any(_BEGIN_OF_TRACEBACK in line for line in last[-1:]):
+        return True
+    found = [compiled(_FRAME).match(line) for line in last]
+    if not any(found):
+        return False
+    if found[-1]:
+        return True
+    before = (found[0]["before"] or "") if found[0] else ""  # what a launcher or PyTorch puts before each line
+    return bool(last[-1].startswith(f"{before}  ") and last[-1].removeprefix(before).startswith("    "))
 
 
 def is_error(line: str) -> bool:

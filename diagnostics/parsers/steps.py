@@ -45,6 +45,10 @@ _ROW_OF_TESTS = (
     r"^\s*(?:\[[\d,]+\]<\w+>: ?)?\s*\d+ +\d+ +(?:u?int\d+|half|float|double|bfloat16|f\w*8\w*) +[a-z]+ +(?:-?\d+ +)?"
     rf"{_TIMED.format(name='wrong')} +{_TIMED.format(name='wrong_in_place')}\s*$"
 )
+_ROW_BEGUN_OF_TESTS = (  # what stands of one that was cut, or is not measured in place yet
+    r"^\s*(?:\[[\d,]+\]<\w+>: ?)?\s*\d+ +\d+ +(?:u?int\d+|half|float|double|bfloat16|f\w*8\w*) +[a-z]+ +(?:-?\d+ +)?"
+    r"(?!0+(?:\.0*)? )[\d.]+ +\d+\.\d+ +\d+\.\d+(?: +(?:N/A|0|0e\+00|\de-\d+)(?: +[\d.]+){0,3})?\s*$"
+)
 _ROW_OF_FABTESTS = r"^\d+[kmg]? +\d+[km]? +[\d.]+[kmg]? +[\d.]+s +(?!0+\.0+ )[\d.]+ +[\d.]+ +[\d.]+\s*$"
 _ROW_OF_PERFTEST = r"^\s*\d+\s+\d+\s+[\d.]+\s+(?!0+\.0+\s)\d+\.\d+\s+\d+\.\d+\s*$"
 TITLE_OF_PERFTEST = "BW average"
@@ -56,6 +60,8 @@ def is_row(line: str, *, titled: bool = False) -> bool:
     """Whether a line is a row of measurements; ``titled``: the title of perftest's table stands before it."""
     if found := compiled(_ROW_OF_TESTS).match(line):
         return all(compiled(_RIGHT).match(wrong) for wrong in found.groups())
+    if compiled(_ROW_BEGUN_OF_TESTS).match(line):
+        return True
     return bool(compiled(_ROW_OF_FABTESTS).match(line) or (titled and compiled(_ROW_OF_PERFTEST).match(line)))
 
 

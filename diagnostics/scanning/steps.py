@@ -6,7 +6,7 @@ Only the end of what is read is looked at, so that it costs nothing on a big log
 from dataclasses import dataclass, field
 
 from diagnostics.parsers.base import compiled
-from diagnostics.parsers.last_errors import OF_JSON, LastError, last_errors
+from diagnostics.parsers.last_errors import OF_JSON, LastError, ends_in_traceback, last_errors
 from diagnostics.parsers.steps import TITLE_OF_PERFTEST, ends_table, is_not_finite, is_row, is_step, is_wrong_row
 from diagnostics.scanning.prefix import clean
 
@@ -14,7 +14,7 @@ TAIL_BYTES = 2**13
 MAX_FILES = 1000
 MAX_CHARACTERS = 2000  # of a line
 MAX_LINES = 40  # in which an error is looked for
-MIN_STEPS = 2  # one line may tell of a step that is planned
+MIN_STEPS = 2  # one line may tell of a step that is planned; a row of a table tells of what was measured
 _HINTS = (b"oss", b"/s", b"er second", b"er_second", b"per_sec", b"per iteration", b"hroughput", b"PerSec")
 _ROWS = (b"float", b"half", b"int", b"double", TITLE_OF_PERFTEST.encode())
 _TROUBLE = (
@@ -47,6 +47,12 @@ class Steps:
     def open_tables(self) -> frozenset[str]:
         """Files that end with rows of a table whose end they do not show: the next size may hang."""
         return frozenset(file for file, tail in self._tails.items() if (shown := _last_step(tail)) and shown[1])
+
+    def torn_tracebacks(self) -> frozenset[str]:
+        """Files that end inside a traceback, before its exception."""
+        return frozenset(
+            file for file, tail in self._tails.items() if ends_in_traceback(tail.decode("utf-8", "replace"))
+        )
 
     def errors(self) -> dict[str, tuple[LastError, ...]]:
         """The errors that files end with."""
@@ -82,7 +88,7 @@ def _last_step(tail: bytes) -> tuple[str, bool] | None:
             table = False
         elif "Destroy COMPLETE" not in line and ("CCL" in line or compiled(_TROUBLE).search(line)):
             steps.clear()
-    return (steps[-1], table) if len(set(steps)) >= MIN_STEPS else None
+    return (steps[-1], table) if len(set(steps)) >= (1 if table else MIN_STEPS) else None
 
 
 def _clean(line: str) -> str:

@@ -2,18 +2,21 @@
 
 Symptom: ``Bootstrap Root : mismatch in rank count from procs 16 : 8``, ``rank 0 of 2 ranks has already checked in``,
 ``Invalid rank requested : 5/2``, ``wrong magic``, an unexpected address family, ``Message truncated : received 1024
-bytes instead of 256``.
+bytes instead of 256``; more workers in PyTorch's store than the world has (``world_size=4, worker_count=16``).
 
-Why: two launches share one address or id, the world sizes differ, a port scanner called, or the peers' NCCL versions
-differ.
+Why: two launches share one address, id or store, the world sizes differ, a port scanner called, or the peers' NCCL
+versions differ.
 
 Not when: NCCL discards a connection from outside the job at level INFO and goes on.
 
 Source: NCCL's bootstrap.cc and socket.cc.
 """
 
+from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+
+_AT_STORE = ("ranks-missing", "ranks-awaited")
 
 
 def check(facts: JobFacts) -> Outcome:
@@ -24,7 +27,7 @@ def check(facts: JobFacts) -> Outcome:
         if event.fields.get("what") in ("magic", "address family", "address") and event.origin.level != "INFO"
     ]
     truncated = [event for event in facts.of("message-truncated") if event.fields["what"].startswith("Message")]
-    counts = facts.of("rank-count-mismatch")
+    counts = facts.of("rank-count-mismatch") + [event for event in facts.of(*_AT_STORE) if _is_too_many(event, facts)]
     events = sorted(unknown_clients + truncated + counts, key=lambda event: event.origin.sequence)
     if not events:
         return _at_allocator(facts)
@@ -49,6 +52,12 @@ def check(facts: JobFacts) -> Outcome:
             occurrences=len(events),
         )
     )
+
+
+def _is_too_many(event: Event, facts: JobFacts) -> bool:
+    """Whether more workers have come to PyTorch's store than the world has: those of another launch."""
+    came, of = event.number("came"), event.number("of")
+    return came is not None and of is not None and came > of and not facts.is_worked_behind(event)
 
 
 def _at_allocator(facts: JobFacts) -> Outcome:

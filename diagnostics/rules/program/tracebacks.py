@@ -11,8 +11,10 @@ _BESIDE = world.KINDS | {"traceback", "shell-variable", "version"}
 
 
 def torn_off_traceback(facts: JobFacts) -> Event | None:
-    """A traceback that ends an excerpt without a line of NCCL, where nothing else is told."""
+    """A traceback that its file ends in, or that ends an excerpt without a line of NCCL, where nothing else is told."""
     event = unread_traceback(facts)
+    if event is not None and event.origin.file in facts.torn_tracebacks:
+        return event
     if event is None or facts.lines_nccl or facts.steps or not facts.events.keys() <= _BESIDE:
         return None
     near = facts.last_lines.get(event.origin.file, 0) - event.origin.line <= LINES_OF_A_TRACEBACK

@@ -5,6 +5,7 @@ what Python reads of its environment when it starts, and what an import does, is
 """
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -12,6 +13,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,29 +21,37 @@ from pathlib import Path
 from typing import Any, TextIO
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
-_READY = "ready\n"
+_READY = "ready"
 
 
 @dataclass(kw_only=True)
 class Warm:
     """A process that waits for commands, one after the other, and forks for each."""
 
-    process: "subprocess.Popen[str]"
+    process: "subprocess.Popen[bytes]"
+    _unread: bytes = b""  # several answers may come at once
 
     def start(self, arguments: Sequence[str], *, environment: Mapping[str, str], folder: Path) -> "Forked":
         """A command, called in ``folder``, where ``out`` and ``errors`` keep what it prints. Wait before the next."""
         assert self.process.stdin is not None
         asked = {"arguments": list(arguments), "environment": dict(environment), "folder": str(folder)}
-        self.process.stdin.write(json.dumps(asked) + "\n")
+        self.process.stdin.write(json.dumps(asked).encode() + b"\n")
         self.process.stdin.flush()
         return Forked(pid=int(self.line(60.0)), warm=self)
 
     def line(self, seconds: float) -> str:
-        """Its next answer. Raises TimeoutError when there is none in time."""
+        """Its next answer. Raises TimeoutError when there is none in time, EOFError where it has ended."""
         assert self.process.stdout is not None
-        if not select.select([self.process.stdout], [], [], seconds)[0]:
-            raise TimeoutError(f"no answer within {seconds} s")
-        return self.process.stdout.readline()
+        deadline, source = time.monotonic() + seconds, self.process.stdout.fileno()
+        while b"\n" not in self._unread:
+            if not select.select([source], [], [], max(deadline - time.monotonic(), 0))[0]:
+                raise TimeoutError(f"no answer within {seconds} s")
+            found = os.read(source, 4096)
+            if not found:
+                raise EOFError("the process that forks has ended")
+            self._unread += found
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode()
 
 
 @dataclass(kw_only=True)
@@ -67,7 +77,8 @@ class Forked:
             try:
                 self._status = int(self.warm.line(seconds))
             except TimeoutError as error:
-                os.killpg(self.pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.pid, signal.SIGKILL)
                 self._status = int(self.warm.line(60.0))
                 raise subprocess.TimeoutExpired("raybench", seconds) from error
         return self._status
@@ -80,8 +91,7 @@ def warm() -> Warm:
         [sys.executable, "-P", "-c", "from tests.warm import serve; serve()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
+        bufsize=0,
         env=os.environ | {"PYTHONPATH": str(_REPOSITORY)},
         start_new_session=True,
     )
@@ -98,7 +108,7 @@ def serve() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
-    answers.write(_READY)
+    answers.write(f"{_READY}\n")
     while line := requests.readline():
         pid = os.fork()
         if pid == 0:

@@ -14,6 +14,8 @@ Source: nccl-tests issues 27 and 213.
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
+_SAID_ONCE = ("bootstrap-interface", "cuda-driver", "version", "ib-devices", "socket-devices")
+
 
 def check(facts: JobFacts) -> Outcome:
     """Found where all communicators have one rank, or each program of nccl-tests names but its own."""
@@ -36,6 +38,18 @@ def check(facts: JobFacts) -> Outcome:
                 occurrences=processes,
             )
         )
+    if len(facts.communicators) > 1 and not any(any(member.process) for member in members) and _begins_late(facts):
+        return found(
+            conclude(
+                facts,
+                events,
+                severity="warning",
+                confidence="possible",
+                summary=f"{len(facts.communicators)} communicators of one rank each: processes that do not know of "
+                "each other, or one process that makes several",
+                explanation="The lines do not show who printed them. Give the log of each process as it was written.",
+            )
+        )
     return found(
         conclude(
             facts,
@@ -48,14 +62,20 @@ def check(facts: JobFacts) -> Outcome:
 
 
 def _unnamed_processes(facts: JobFacts) -> int:
-    """Processes, where lines have lost who printed them: each says once over which interface it meets others.
+    """Processes, where lines have lost who printed them: by the most of what each says once as it starts.
 
     Not more than communicators, of which a log that holds its lines twice has one.
     """
     members = (member for communicator in facts.communicators for member in communicator.members.values())
     if any(any(member.process) for member in members):
         return 0
-    return min(len(facts.communicators), facts.count("bootstrap-interface"))
+    return min(len(facts.communicators), max(map(facts.count, _SAID_ONCE)))
+
+
+def _begins_late(facts: JobFacts) -> bool:
+    """Whether a communicator is there before what its process says as it starts: the log's beginning was cut off."""
+    said, begun = facts.first(*_SAID_ONCE), facts.first("init-start", "init-complete")
+    return said is None or (begun is not None and begun.origin.sequence < said.origin.sequence)
 
 
 def _by_tests(facts: JobFacts) -> Outcome:
@@ -81,7 +101,7 @@ def _by_tests(facts: JobFacts) -> Outcome:
 RULE = Rule(
     id="single-rank-jobs",
     title="Every process is a world of its own",
-    severity="critical; info for a single process",
+    severity="critical; info for a single process; warning where processes cannot be told apart",
     actions=("one-world",),
     check=check,
 )

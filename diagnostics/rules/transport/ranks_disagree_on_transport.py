@@ -34,11 +34,11 @@ def check(facts: JobFacts) -> Outcome:
 
 
 def _chosen(processes: Sequence[Process], layer: str | None) -> dict[str, list[tuple[str, Event]]]:
-    """Network -> (host, line) of the processes that chose it."""
+    """Network -> (host, line) of the processes that chose it; lines without a host are those of several processes."""
     chosen: dict[str, list[tuple[str, Event]]] = defaultdict(list)
     for process in processes:
-        if process.networks and process.host:
-            name, event = list(process.networks.items())[-1]
+        named = list(process.networks.items())
+        for name, event in named[-1:] if process.host else named:
             chosen[transport.network_class(name, layer)].append((process.host, event))
     return chosen
 
@@ -78,8 +78,8 @@ def _begin(process: Process) -> int:
 
 
 def _conclude(facts: JobFacts, chosen: Mapping[str, Sequence[tuple[str, Event]]]) -> Finding:
-    hosts = {name: sorted({host for host, _ in users}) for name, users in chosen.items()}
-    parts = "; ".join(f"{name} on {', '.join(named[:4])}" for name, named in sorted(hosts.items()))
+    hosts = {name: sorted({host for host, _ in users if host}) for name, users in chosen.items()}
+    parts = "; ".join(f"{name} on {', '.join(named[:4]) or 'hosts not named'}" for name, named in sorted(hosts.items()))
     few = min(chosen.values(), key=len)
     firsts = sorted((users[0][1] for users in chosen.values()), key=lambda event: event.origin.sequence)
     unused = facts.multi_node is False and not facts.net_channels
@@ -91,7 +91,7 @@ def _conclude(facts: JobFacts, chosen: Mapping[str, Sequence[tuple[str, Event]]]
         explanation="They are on one node, and no data crosses a network."
         if unused
         else "Ranks that use different networks cannot exchange data: initialisation hangs or fails.",
-        hosts={host for host, _ in few},
+        hosts={host for host, _ in few if host},
     )
     fewer = all(len(few) < len(users) for users in chosen.values() if users is not few)
     named = facts.ranks_of(event for _, event in few)[:MAX_NAMED] if fewer else finding.ranks  # as the hosts

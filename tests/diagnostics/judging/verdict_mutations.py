@@ -115,7 +115,7 @@ def main() -> int:
             without += not mutant.decisive
             if mutant.decisive and diagnose(mutant.text).verdict == "ok":
                 wrong += 1
-                print(f"{file.name}: ok, {mutant.how}")
+                print(f"{file}: ok, {mutant.how}")
     if not tried:
         parser.error(f"none of the {len(files)} logs is critical, so nothing was mutated")
     print(f"{tried} mutants, {without} of them without a decisive line; {wrong} called ok with one")

@@ -44,10 +44,14 @@ BUILDERS: dict[str, Builders] = {
     "ClusterStatus": Builders(whole="cluster:cluster_report"),
     "Diagnosis": Builders(whole="figures:diagnosis_report"),
     "EstimateReport": Builders(
-        whole="figures:figures_report", terminal="estimate:estimate_tables", screen="estimate_screen:estimate_screen"
+        whole="figures:figures_report",
+        terminal="estimates.estimate:estimate_tables",
+        screen="estimates.estimate_screen:estimate_screen",
     ),
     "TrainingPlan": Builders(
-        whole="figures:figures_report", terminal="training_plan:plan_tables", screen="training_plan:plan_screen"
+        whole="figures:figures_report",
+        terminal="estimates.training_plan:plan_tables",
+        screen="estimates.training_plan:plan_screen",
     ),
     "ExpectedBandwidth": Builders(whole="figures:figures_report", terminal="expectation:expected_tables"),
     "FabricPlan": Builders(whole="figures:figures_report", terminal="fabric_plan:plan_tables"),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from raybench.documents.estimate import CostEstimate, EstimateReport, MemoryParts
 from raybench.reports.builders.asked import Asked
-from raybench.reports.builders.estimate import between, estimate_tables, in_gib, measured_notes
+from raybench.reports.builders.estimates.estimate import between, estimate_tables, in_gib, measured_notes
 from raybench.reports.model import Block, Cell, Grid, Report, Table, notes_of
 from raybench.units import format_seconds
 

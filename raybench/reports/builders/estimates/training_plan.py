@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from raybench.documents.training_plan import FewestNodes, TrainingPlan, TrainingWay
 from raybench.reports.builders.asked import Asked
-from raybench.reports.builders.estimate import measured_in_short, measured_notes, measured_reason
+from raybench.reports.builders.estimates.estimate import measured_in_short, measured_notes, measured_reason
 from raybench.reports.model import Block, Cell, Facts, Grid, Heading, Report, Table, notes_of
 from raybench.reports.text import count_of
 from raybench.units import amounts

@@ -78,7 +78,7 @@ def _since(held: Sequence[float], a_step: float) -> int:
 
     That is the last one after which no more was held than after any before it, within the growth of a step; or an
     earlier one, from which on most steps add about as much: what is freed or taken at once on the way (a
-    start's objects, by late collections) is no end of growth before it.
+    start's objects, by late collections) is no end of growth before it, nor is it in the first few steps.
     """
     least, since = held[0], 1
     for number, value in enumerate(held, start=1):
@@ -91,7 +91,7 @@ def _since(held: Sequence[float], a_step: float) -> int:
             others += 1
         elif others <= max(JUMPS, (since - number) * JUMPS_SHARE):
             found = number
-    return found
+    return found if found > LEAST_A_PART else 1  # what so few steps add shows nothing
 
 
 def growth_findings(point: TrainingPoint, node_of: Callable[[int], str | None]) -> Iterator[Finding]:

@@ -39,7 +39,7 @@ def test_a_leak_that_begins_later_has_the_pace_of_its_own_steps() -> None:
     assert found.bytes_per_step == pytest.approx(4 * MIB, rel=0.05)
 
 
-@pytest.mark.parametrize("fallen", [(17,), (2,), (9, 16)])
+@pytest.mark.parametrize("fallen", [(17,), (2,), (9, 16), (1, 2, 3)])
 def test_what_is_freed_once_is_no_later_begin(fallen: tuple[int, ...]) -> None:
     """As seen where a rank's first collection freed what its start had left: 70 MiB, between two steps."""
     found = judged(lambda at: 4 * at - 70 * sum(at >= each for each in fallen))

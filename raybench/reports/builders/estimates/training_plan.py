@@ -10,7 +10,7 @@ from raybench.reports.model import Block, Cell, Facts, Grid, Heading, Report, Ta
 from raybench.reports.text import count_of
 from raybench.units import amounts
 
-_MOST_ROWS, _ROWS_OF_SCREEN = 6, 3
+_MOST_ROWS, _ROWS_OF_SCREEN, _MOST_MEASURED = 6, 3, 2
 _COMMAND_WIDTH = 76  # of a line of a screen of 80
 _FULL = "all ways, and what other tools start the best with: --full"
 _FASTER = (
@@ -24,7 +24,7 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
     starts = _starts(plan)
     return _report(
         plan,
-        Table(grid=Grid(headings=_HEADINGS, rows=tuple(map(_row, _fitting(plan)[:_MOST_ROWS]))), text_columns=1),
+        Table(grid=Grid(headings=_HEADINGS, rows=tuple(map(_row, _shown(plan, _MOST_ROWS)))), text_columns=1),
         *notes_of(list(measured_notes(plan.measured)), tone="info"),
         *_notes(plan, _MOST_ROWS),
         *([Heading(text="Start the best")] if starts else []),
@@ -36,7 +36,7 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
 
 def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
     """The best ways, and how raybench starts the first; all else is in the whole report."""
-    rows = tuple(map(_row, _fitting(plan)[:_ROWS_OF_SCREEN]))
+    rows = tuple(map(_row, _shown(plan, _ROWS_OF_SCREEN)))
     return _report(
         plan,
         *notes_of([f"in all: {_in_all(plan)}"] if plan.verdict != "ok" and _in_all(plan) else [], tone="strong"),
@@ -74,6 +74,12 @@ def _fitting(plan: TrainingPlan) -> list[TrainingWay]:
     return [way for way in plan.ways if way.fits is not False] or list(plan.ways)
 
 
+def _shown(plan: TrainingPlan, most: int) -> list[TrainingWay]:
+    """The first ways that run, so many at most, and behind them those that were measured."""
+    fitting = _fitting(plan)
+    return fitting[:most] + [way for way in fitting[most:] if way.measured_by][:_MOST_MEASURED]
+
+
 def _starts(plan: TrainingPlan) -> list[str]:
     """How the best is started, raybench's own way first; nothing where it does not fit."""
     best = plan.ways[0]
@@ -82,9 +88,9 @@ def _starts(plan: TrainingPlan) -> list[str]:
 
 def _notes(plan: TrainingPlan, rows: int, *, is_screen: bool = False) -> Iterator[Block]:
     """What the table, of so many rows, has no room for."""
-    best, fitting = plan.ways[0], _fitting(plan)
+    best, fitting, shown = plan.ways[0], _fitting(plan), _shown(plan, rows)
     others = [way for way in plan.ways if way not in fitting]
-    beside = _beside(fitting, fitting[rows:], has_memory=plan.device_bytes is not None)
+    beside = _beside(fitting, [way for way in fitting if way not in shown], has_memory=plan.device_bytes is not None)
     yield from notes_of([text for text in beside if not (is_screen and text == _FASTER)], tone="info")
     yield from notes_of([f"does not fit: {_too_large(others)}"] if others else [], tone="info")
     yield from notes_of([_fewest(plan.fewest_nodes, plan.currency)] if plan.fewest_nodes else [], tone="info")

@@ -114,8 +114,10 @@ def _not_shown(network: str, facts: JobFacts) -> str:
 
 
 def _start_or_end_not_shown(network: str, facts: JobFacts) -> str:
+    if cut := _cut_table(facts):
+        return cut
     if not _shows_steps(facts) and (unshown := _start_not_shown(network, facts)):
-        return _cut_table(facts) or unshown
+        return unshown
     return _left_behind(facts) or _not_given(facts) or unfinished(facts)
 
 

@@ -73,8 +73,11 @@ def ends_table(line: str) -> bool:
 def is_last_row(line: str, largest: int, factor: int, increment: int) -> bool:
     """Whether no row follows this one of nccl-tests, which measures sizes in bytes up to the largest.
 
-    Each size is the one before times ``factor``, or plus ``increment`` where that is not 0.
+    Each size is the one before times ``factor``, or plus ``increment`` where that is not 0. A row that is begun is
+    none: its size may hang in place.
     """
+    if compiled(_ROW_BEGUN_OF_TESTS).match(line):
+        return False
     size = compiled(r"\d+").search(line.partition(">:")[2] or line)
     if size is None:
         return False

@@ -56,11 +56,11 @@ class Scanner:
     starts: Callable[[Start], None] | None = None  # takes starts and completions in their usual form, else ``sink``
     unreadable: int = 0
     quiet: set[bytes] = field(default_factory=set)  # what lines without NCCL's mark say that nothing reads
-    _quiet_bytes_left: int = MAX_QUIET_BYTES
     deduplicated: bool = False  # Ray left out lines that repeat
     progress_omitted: int = -1  # the place of the last event behind which lines may only have been counted
     tally: Tally = field(init=False)
     steps: Steps = field(default_factory=Steps)  # whether files end with steps of a training
+    _quiet_bytes_left: int = MAX_QUIET_BYTES
     _sequence: int = 0
     _next_line: dict[str, int] = field(default_factory=dict)
     _file: str = ""

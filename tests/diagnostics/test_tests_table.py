@@ -159,3 +159,27 @@ def test_wrong_values_are_told_as_such(row: str, size: int) -> None:
 def test_right_values_without_a_reduction_are_no_failure() -> None:
     row = "  4194304  65536  float              -1   955.92    4.11    4.11  0   994.82    4.13    4.13  0\n"
     assert _diagnose(HEAD + row + END).verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    ("last", "verdict"),
+    [
+        ("5.94    0.00    0.00      0     5.90    0.00    0.00      0", "ok"),
+        ("5.94    0.00    0.00      0", "unknown"),
+        ("5.94    0.00    0.00", "unknown"),
+        ("5.94    0.00    0.00      3", "critical"),
+    ],
+)
+def test_the_last_row_is_whole_or_its_size_may_hang_in_place(last: str, verdict: str) -> None:
+    ranks = [
+        f"n1:{pid}:{pid} [{rank}] NCCL INFO {said}"
+        for rank, pid in enumerate((7, 8))
+        for said in (
+            "Using network IB",
+            f"comm 0x{pid} rank {rank} nranks 2 cudaDev {rank} busId {rank} - Init COMPLETE",
+        )
+    ]
+    title = "# nThread 1 nGpus 1 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 1 iters: 20 validation: 1"
+    row = "8             2     float     sum      -1     5.94    0.00    0.00      0     5.90    0.00    0.00      0"
+    lines = [title, *ranks, row, f"16            4     float     sum      -1     {last}"]
+    assert _diagnose("\n".join(lines)).verdict == verdict

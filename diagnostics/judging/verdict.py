@@ -114,10 +114,10 @@ def _not_shown(network: str, facts: JobFacts) -> str:
 
 
 def _start_or_end_not_shown(network: str, facts: JobFacts) -> str:
-    if cut := _cut_table(facts):
+    if facts.of("tests-range") and (cut := _cut_table(facts)):  # by which sizes are known to be missing
         return cut
     if not _shows_steps(facts) and (unshown := _start_not_shown(network, facts)):
-        return unshown
+        return _cut_table(facts) or unshown
     return _left_behind(facts) or _not_given(facts) or unfinished(facts)
 
 

@@ -5,6 +5,7 @@ whole gathered or scattered message), so that they can be compared with what a p
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -177,17 +178,19 @@ def fsdp_traffic(
     shards = group or (layout.sharing_in_node if sharding.strategy == "hybrid" else layout.sharing)
     reductions = 1 if sharding.no_sync else sharding.accumulation
     messages: list[Message] = []
-    for unit in units:
+    for unit, alike in Counter(units).items():
         trainable = unit.shapes if unit.trainable is None else unit.trainable
         gathered = int(_padded_elements(unit.shapes, shards.ranks) * sharding.parameter_bytes)
         reduced = _padded_elements(trainable, shards.ranks) * sharding.gradient_bytes
-        gathers = 1 if sharding.strategy == "state" else sharding.accumulation
+        gathers = alike * (1 if sharding.strategy == "state" else sharding.accumulation)
         messages += _merged("all_gather", "forward", [gathered], shards, gathers)
         if sharding.strategy in ("full", "hybrid") and not unit.stays_gathered:
-            messages += _merged("all_gather", "backward", [gathered], shards, sharding.accumulation)
-        messages += _merged("reduce_scatter", "backward", [reduced], shards, reductions)
+            messages += _merged("all_gather", "backward", [gathered], shards, alike * sharding.accumulation)
+        messages += _merged("reduce_scatter", "backward", [reduced], shards, alike * reductions)
         if sharding.strategy == "hybrid":
-            messages += _merged("all_reduce", "backward", [reduced // shards.ranks], layout.replicas, reductions)
+            messages += _merged(
+                "all_reduce", "backward", [reduced // shards.ranks], layout.replicas, alike * reductions
+            )
     return Traffic(messages=joined(messages))
 
 
@@ -208,7 +211,7 @@ def joined(messages: Iterable[Message]) -> tuple[Message, ...]:
     """Equal collectives counted together, in order of their first."""
     counts: dict[Message, int] = {}
     for one in messages:
-        key = replace(one, count=1)
+        key = one if one.count == 1 else replace(one, count=1)
         counts[key] = counts.get(key, 0) + one.count
     return tuple(replace(key, count=count) for key, count in counts.items())
 

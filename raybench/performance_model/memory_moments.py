@@ -3,7 +3,7 @@
 Each moment is a sum of what is there at once; the peak of a step is the largest of them (docs/methods.md). Bytes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from raybench.performance_model.activations import (
     block_activation_bytes_per_token,
@@ -40,7 +40,9 @@ ZERO_LIVE = 10**9
 class Step:
     """The sizes that the moments are made of. ``temporaries``: of the update; ``shards``: 1 for replicas.
 
-    ``in_flight``: micro-batches whose activations are there at once.
+    ``in_flight``: micro-batches whose activations are there at once. ``block_activations``: all that the forward pass
+    of one block keeps, of the last where they are of several kinds. ``kept_of_block``: what is kept of a block until
+    its backward pass begins, the mean where they are not all alike. Both are counted once: every moment asks for them.
     """
 
     model: Transformer
@@ -49,6 +51,14 @@ class Step:
     gradients: float
     temporaries: float
     in_flight: float = 1.0
+    block_activations: float = field(init=False)
+    kept_of_block: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        kinds = self.model.kinds()
+        kept = sum(kind.layers * self._kept_of(kind) for kind in kinds) / sum(kind.layers for kind in kinds)
+        object.__setattr__(self, "block_activations", self._activations_of(kinds[-1]))
+        object.__setattr__(self, "kept_of_block", kept)
 
     @property
     def loose_gradients(self) -> float:
@@ -78,19 +88,8 @@ class Step:
         """Of the same in the compute type."""
         return float(self.model.token_table_parameters * self.setup.compute_bytes)
 
-    @property
-    def block_activations(self) -> float:
-        """All that the forward pass of one block keeps: of the last, where they are of several kinds."""
-        return self._activations_of(self.model.kinds()[-1])
-
     def _activations_of(self, kind: Transformer) -> float:
         return self.setup.tokens * block_activation_bytes_per_token(kind, self.setup)
-
-    @property
-    def kept_of_block(self) -> float:
-        """What is kept of a block until its backward pass begins: the mean, where they are not all alike."""
-        kinds = self.model.kinds()
-        return sum(kind.layers * self._kept_of(kind) for kind in kinds) / sum(kind.layers for kind in kinds)
 
     def _kept_of(self, kind: Transformer) -> float:
         if self.setup.selective:

@@ -4,6 +4,7 @@ The counts are those of the models as released (tests compare them). Weights are
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 from raybench.errors import UsageError, unknown_name
@@ -20,6 +21,7 @@ _MOST = {
 
 OF_EXPERTS = frozenset({"gate_proj", "up_proj", "down_proj"})
 SHARED_EXPERT = "shared_expert"
+_KEPT_MODELS = 256  # of which a plan asks for the same few some thousand times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +169,7 @@ class Transformer:
     @property
     def block_parameters(self) -> int:
         """Of all blocks."""
-        return sum(kind.layers * kind.parameters_per_layer for kind in self.kinds())
+        return _block_parameters(self)
 
     @property
     def linear_parameters(self) -> int:
@@ -209,12 +211,7 @@ class Transformer:
     @property
     def parameters_per_layer(self) -> int:
         """All parameters of one block: linear layers, biases, normalisations, the router."""
-        linears = self.linears()
-        biased = linears if self.biases else ("q_proj", "k_proj", "v_proj") if self.qkv_biases else ()
-        heads = sum(shape[0] for shape in self._head_norm_shapes) + self.query_rank + self.key_value_rank
-        router = (self.experts + self.shared_gate) * self.hidden
-        rest = sum(linears[name][1] * self.copies(name) for name in biased) + router + heads + self.other_parameters
-        return self.linear_parameters_per_layer + rest + self.norms_per_layer * self.norm_parameters
+        return _layer_parameters(self)
 
     def block_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of one block's parameters as PyTorch holds them: (outputs, inputs) of a linear layer, its bias."""
@@ -327,3 +324,18 @@ class Transformer:
     def resized(self, **changes: int) -> "Transformer":
         """The same family in another size; named ``custom``. Raises UsageError where the sizes do not fit together."""
         return replace(self, **{"name": "custom", **changes})  # type: ignore[arg-type]  # sizes are int
+
+
+@lru_cache(maxsize=_KEPT_MODELS)
+def _layer_parameters(model: Transformer) -> int:
+    linears = model.linears()
+    biased = linears if model.biases else ("q_proj", "k_proj", "v_proj") if model.qkv_biases else ()
+    heads = sum(shape[0] for shape in model._head_norm_shapes) + model.query_rank + model.key_value_rank
+    router = (model.experts + model.shared_gate) * model.hidden
+    rest = sum(linears[name][1] * model.copies(name) for name in biased) + router + heads + model.other_parameters
+    return model.linear_parameters_per_layer + rest + model.norms_per_layer * model.norm_parameters
+
+
+@lru_cache(maxsize=_KEPT_MODELS)
+def _block_parameters(model: Transformer) -> int:
+    return sum(kind.layers * kind.parameters_per_layer for kind in model.kinds())

@@ -7,6 +7,7 @@ one the output layer. Expert parallelism gives each rank some of a layer's exper
 
 import math
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 
 from raybench.errors import UsageError
 from raybench.performance_model.counted_model import CountedModel
@@ -17,6 +18,7 @@ from raybench.performance_model.transformer import Transformer
 # Stages that may have the token embedding, or the output layer, in place of a layer (Megatron-LM's
 # --account-for-embedding-in-pipeline-split and -loss-): Qwen3-235B has 94 layers in 96 stages so.
 _OUTER_STAGES = 2
+_KEPT_PARTS = 256  # a plan asks for the same ones for each micro-batch that it tries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,7 @@ def held_parameters(part: Transformer, layout: Layout, shards: int) -> float:
     return (part.parameters - experts) / shards + experts / max(1, shards // layout.expert)
 
 
+@lru_cache(maxsize=_KEPT_PARTS)
 def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transformer:
     """What a rank of a pipeline's ``stage`` holds before anything is sharded over its replicas.
 

@@ -27,6 +27,7 @@ _MOST = {
     "iters": (1_000_000, ""),
     "blocks": (10_000, ""),
     "repeats": (1000, ""),
+    "max_repeats": (1000, ""),
     "nodes": (100_000, ""),
     "gpus_per_node": (1024, ""),
 }
@@ -42,6 +43,7 @@ _TEXTS = ("sizes", "p2p_size", "log_limit")
 _LEAST_NODES = 2
 _OWN_SAMPLES = 60  # of the ranks' own speed over a run
 _LEAST_OWN_SAMPLES = 3  # beside each point, so that a slow rank shows within a few of them
+_MORE_LAUNCHES = 3  # times --repeats
 LAUNCHED = "launched"  # in place of a cluster's address: the ranks come from the user's own launcher
 DEFAULT_SIZES = {"nccl": "8:8G:2", "gloo": "1K:16M:4", "mlx": "1K:16M:4"}
 BACKENDS = tuple(DEFAULT_SIZES)
@@ -69,6 +71,7 @@ class RunConfig:
     iters: int | None = None
     blocks: int = 5
     repeats: int = 1
+    max_repeats: int | None = None
     timeout: float = 300.0
     backend: str | None = None
     address: str = "auto"
@@ -104,6 +107,13 @@ class RunConfig:
     def isolates(self) -> bool:
         """Whether suspects are measured again. Only a node that is proven to be at fault is dropped."""
         return self.isolate or self.continue_without
+
+    @property
+    def most_launches(self) -> int:
+        """How many launches there may be where those planned lie too far apart; more are never made of a single one."""
+        if self.max_repeats is not None:
+            return self.max_repeats
+        return _MORE_LAUNCHES * self.repeats if self.repeats > 1 else 1
 
     @property
     def least_nodes(self) -> int:
@@ -204,6 +214,7 @@ def _check_counts(config: RunConfig) -> None:
         "iters": 1,
         "blocks": 1,
         "repeats": 1,
+        "max_repeats": 1,
         "root": 0,
         "master_port": 0,
         "timeout": 1,
@@ -217,6 +228,8 @@ def _check_counts(config: RunConfig) -> None:
         value = getattr(config, name)
         if value is not None and value > limit:
             raise UsageError(f"--{name.replace('_', '-')} is {value}; it may be at most {limit}{remark}")
+    if config.max_repeats is not None and config.max_repeats < config.repeats:
+        raise UsageError(f"--max-repeats is {config.max_repeats}; it must be at least --repeats, {config.repeats}")
     if "://" in config.address:
         raise UsageError(
             f"--address {config.address}: Ray Client cannot place ranks on nodes; give HOST:PORT of the head, port "

@@ -20,6 +20,8 @@ PLACE_OPTIONS: list[Any] = [
 RUN_OPTIONS: list[Any] = [
     click.option("--repeats", type=int, metavar="R", help="Launches of fresh rank processes; gives mean and spread "
                  "over them.  [default: 1]"),
+    click.option("--max-repeats", type=int, metavar="R", help="Most launches, after pauses, where those of --repeats "
+                 "lie too far apart to tell a run that is 5 % slower.  [default: 3 times --repeats]"),
     click.option("--timeout", type=float, metavar="S", help="Time limit of one benchmark, seconds.  [default: 300]"),
     click.option("--backend", metavar="nccl|gloo|mlx", help="mlx: messages over MLX's ring.  [default: nccl where "
                  "there are GPUs, else gloo]"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from raybench.comparison.judging import direction_of
 from raybench.comparison.side import FigureKey, Side, SideFigure
 from raybench.comparison.trend import LEAST_CHANGE
-from raybench.comparison.weighing import weigh_alone
+from raybench.weighing import weigh_alone
 
 _LITTLE = 0.25  # of what it would count for if all launches counted alike
 

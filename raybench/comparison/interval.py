@@ -3,7 +3,7 @@
 Samples of a launch are alike, and so are launches of a run: each has a port, a placement and a moment of its own. What
 was repeated decides, as in ``raybench study``: where both sides have several runs, the spread between runs; else that
 between launches; where nothing was started twice, the spread between blocks, and two launches of the same thing may
-differ besides (``one_launch.py``). A launch whose own samples lie far apart counts for less (``weighing.py``).
+differ besides (``one_launch.py``). A launch whose own samples lie far apart counts for less (``raybench/weighing.py``).
 Logarithms are compared, since a slowdown is a factor.
 """
 
@@ -14,8 +14,7 @@ from typing import Literal
 
 from raybench.comparison.one_launch import launch_share, reach
 from raybench.comparison.side import SideFigure
-from raybench.comparison.weighing import Repeats, Weighed, weigh
-from raybench.stats import student_quantile
+from raybench.weighing import Repeats, half_width, weigh
 
 Repeated = Literal["runs", "launches", "blocks", "nothing"]
 LEVEL = 0.05  # of all intervals of a comparison together
@@ -68,7 +67,7 @@ def ratio_interval(reference: SideFigure, other: SideFigure, *, figures: int = 1
     if repeated in ("runs", "launches"):
         weighed = weigh(before, after)
         levels = weighed[0].level, weighed[1].level
-        down = up = _half_width(*weighed, tail)
+        down = up = half_width(*weighed, tail)
     elif repeated == "blocks":
         allowed = max(launch_share(reference), launch_share(other))
         down, up = _of_single_launches(reach(reference, tail), reach(other, tail), math.log1p(allowed))
@@ -106,30 +105,6 @@ def _repeats(reference: SideFigure, other: SideFigure) -> tuple[Repeated, Repeat
     if min(side.count for side in blocks) >= LEAST_BLOCKS:
         return "blocks", blocks[0], blocks[1]
     return "nothing", _NONE, _NONE
-
-
-def _half_width(before: Weighed, after: Weighed, tail: float) -> float:
-    """Of the difference of two levels. A side that was not repeated is taken to spread as the other one does."""
-    pooled = _pooled(before, after, tail)
-    return pooled if min(len(before.shares), len(after.shares)) < 3 else max(pooled, _welch(before, after, tail))
-
-
-def _pooled(before: Weighed, after: Weighed, tail: float) -> float:
-    """Student's, with one spread for both sides; never less than what the errors of the repeats alone would make."""
-    degrees = len(before.shares) + len(after.shares) - 2
-    surplus = max((before.residual + after.residual) / degrees, 1.0)
-    return student_quantile(degrees, tail) * math.sqrt(surplus * (1 / before.weight + 1 / after.weight))
-
-
-def _welch(before: Weighed, after: Weighed, tail: float) -> float:
-    """Welch's, each side with a spread of its own (Biometrika 34, 1947)."""
-    degrees = [len(side.shares) - 1 for side in (before, after)]
-    parts = [side.residual / count / side.weight for side, count in zip((before, after), degrees, strict=True)]
-    error = math.fsum(parts)
-    if error == 0:
-        return 0.0
-    found = error**2 / math.fsum(part**2 / count for part, count in zip(parts, degrees, strict=True))
-    return student_quantile(math.floor(10 * found) / 10, tail) * math.sqrt(error)  # few values to be worked out
 
 
 def _mean(values: Sequence[float]) -> float:

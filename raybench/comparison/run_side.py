@@ -22,13 +22,13 @@ from raybench.documents.run.result import RunResult
 from raybench.documents.run.same_loss import Curve, curve_of, is_judged
 from raybench.documents.run.standalone import StandaloneResult
 from raybench.documents.run.training import TrainingPoint
-from raybench.expectations.baseline import LEAST_BYTES, shape_of
+from raybench.expectations.baseline import shape_of
+from raybench.more_launches import is_long
 from raybench.stability import point_label
 
 ALLOWED = 0.03
 ALLOWED_SHORT = 0.30
 ALLOWED_EMULATED = 2.0
-LONG_SECONDS = 0.05  # an operation that takes so long waits for a link, not for a process to be woken
 _WATCHING = frozenset(
     {"output_dir", "timeout", "address", "master_port", "log_limit", "keep_warm", "baseline", "agent", "isolate"}
 )  # settings of a run by which nothing is measured
@@ -162,12 +162,11 @@ def parameters_text(benchmark: BenchmarkResult) -> str:
 
 
 def _of_point(benchmark: BenchmarkResult, point: Point, order: int, *, emulated: bool) -> tuple[FigureKey, SideFigure]:
-    is_long = point.message_bytes >= LEAST_BYTES or point.seconds.median >= LONG_SECONDS
     launches = tuple(launch if len(launch) > 1 else _cut(launch) for launch in point.launches if any(launch))
     figure = SideFigure(
         unit="s",
         runs=(launches,),
-        allowed=ALLOWED_EMULATED if emulated else ALLOWED if is_long else ALLOWED_SHORT,
+        allowed=ALLOWED_EMULATED if emulated else ALLOWED if is_long(point) else ALLOWED_SHORT,
         order=order,
         problem="wrong data" if point.wrong_elements else "",
     )

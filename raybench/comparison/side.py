@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from raybench.comparison.weighing import Repeats, combined, reach_of_median
 from raybench.documents.run.same_loss import Curve
-from raybench.stats import median
+from raybench.weighing import Repeats, combined, level_of, repeats_of
 
 Better = Literal["lower", "higher", ""]
 Launch = tuple[tuple[float, ...], ...]  # blocks of samples
@@ -69,7 +68,7 @@ class SideFigure:
     @cached_property
     def block_levels(self) -> tuple[float, ...]:
         """Of each block of the only launch."""
-        return tuple(self._of_samples(block) for block in self.launches[0] if block)
+        return tuple(level_of(block, is_mean=self.is_mean) for block in self.launches[0] if block)
 
     @property
     def value(self) -> float:
@@ -78,21 +77,7 @@ class SideFigure:
 
     def repeats_of(self, launches: Sequence[Launch]) -> Repeats:
         """The level and the error of each of some launches."""
-        levels, errors = map(self._level, launches), map(self._error, launches)
-        return Repeats(levels=tuple(levels), errors=tuple(errors))
-
-    def _error(self, launch: Launch) -> float:
-        """Of its level, from its own samples. Of a mean, whose stalls are to count, it says nothing."""
-        if self.is_mean:
-            return 0.0
-        low, high = reach_of_median([block for block in launch if block], 1.0)
-        return (low + high) / 2 if math.isfinite(low) else high
-
-    def _level(self, launch: Launch) -> float:
-        return self._of_samples([sample for block in launch for sample in block])
-
-    def _of_samples(self, samples: "tuple[float, ...] | list[float]") -> float:
-        return math.log(math.fsum(samples) / len(samples) if self.is_mean else median(samples))
+        return repeats_of(launches, is_mean=self.is_mean)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

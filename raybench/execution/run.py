@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +34,7 @@ from raybench.execution.ray_cluster.session import Session, open_session
 from raybench.execution.record import Planned, RunRecord
 from raybench.execution.run_progress import RunProgress
 from raybench.execution.variables import common_variables
+from raybench.more_launches import pause_seconds, widest_spread
 from raybench.processes.interrupt import Interrupt
 from raybench.secret_values import recorded
 from raybench.traffic import traffic_between
@@ -191,10 +193,10 @@ class Run:
             )
 
     def _launch_all(self, actors: NodeActors, head: HeadWatch | NoHead) -> None:
-        planned, repeats = self.record.need(), self.record.config.repeats
+        planned = self.record.need()
         self._progress.begin()
         with self._counting_traffic(actors, planned), self._hearing_agents(actors, planned):
-            for number in range(repeats):
+            for number in self._launch_numbers(planned):
                 planned.collector.launch, self.record.launches = number, number + 1
                 self.record.benchmark = None
                 with self.record.timed("ranks"):
@@ -202,6 +204,26 @@ class Run:
                 self._mark("counting the traffic", _TRAFFIC_SECONDS)
                 if self.record.incidents:
                     return
+
+    def _launch_numbers(self, planned: Planned) -> Iterator[int]:
+        """Those that were asked for, then more while they lie too far apart, as far as the bounds let."""
+        config, began = self.record.config, time.monotonic()
+        yield from range(config.repeats)
+        each, began = (time.monotonic() - began) / config.repeats, time.monotonic()
+        for extra in range(config.most_launches - config.repeats if self._judges_spread(planned) else 0):
+            spread, pause = widest_spread(planned.collector.results(self.record.launches, None)), pause_seconds(extra)
+            left = config.timeout - (time.monotonic() - began)
+            if spread is None or (extra and pause + each > left):
+                return
+            if not extra:
+                self.channel.note(f"launching again, {config.most_launches} times at most (--max-repeats): {spread.text}")
+            self._mark("waiting before another launch", pause + _TRAFFIC_SECONDS)
+            self.interrupt.event.wait(pause)  # the launch itself says that it was stopped
+            yield config.repeats + extra
+
+    def _judges_spread(self, planned: Planned) -> bool:
+        """Emulated nodes share a machine, and their launches differ whatever is done: only where that is asked for."""
+        return self.record.config.max_repeats is not None or not planned.emulated
 
     def _launch(self, actors: NodeActors, head: HeadWatch | NoHead, planned: Planned) -> None:
         config = self.record.config

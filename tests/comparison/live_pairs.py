@@ -3,7 +3,7 @@
 Two nodes of the lab, their link held by tc at 100 Mbit/s, and in every third run at 95: 5 % slower. Each run is a
 ``raybench run`` of its own on the lab's Ray cluster. Runs of the same thing are paired with those nearest in time, each
 slower one with every other; the order of measuring alternates, so that what else the machine does meets both sides.
-20 rounds, 18 minutes on 2 idle cores, make 168 pairs of the same and 20 neighbours. Limits: the verdict on the same
+20 rounds, 20 minutes on 2 idle cores, make 168 pairs of the same and 20 neighbours. Limits: the verdict on the same
 thing twice is "no difference" for 95 of 100 pairs, and 5 % is found in 19 of 20.
 """
 
@@ -144,9 +144,11 @@ def _run(lab: Lab, number: int, rate: str, options: argparse.Namespace) -> dict[
         for point in one["points"]
         if "seconds" in point
     }
-    took = time.monotonic() - began
-    print(f"{number:3d} {rate:>8} {took:5.1f} s, load {os.getloadavg()[0]:4.1f}: {seconds}", flush=True)
-    return {"path": str(path), "rate": rate, "load": os.getloadavg()[0], "seconds": seconds, "took_seconds": took}
+    took, load = time.monotonic() - began, os.getloadavg()[0]
+    launches = len(content["benchmarks"][0]["points"][0]["block_iterations"])
+    print(f"{number:3d} {rate:>8} {took:5.1f} s, load {load:4.1f}, {launches} launches: {seconds}", flush=True)
+    known = {"path": str(path), "rate": rate, "load": load, "seconds": seconds}
+    return {**known, "launches": launches, "took_seconds": took}
 
 
 def _options() -> argparse.Namespace:

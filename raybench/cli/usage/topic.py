@@ -66,10 +66,9 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--remove-packages", "--tags", "--check", "--diff", "--rollback", "--list-tags", "--yes",
     ),
     "Measurement": (
-        "--steps", "--warmup-steps", "--warmup", "--iters", "--blocks", "--repeats", "--overlap-steps", "--profile",
-        "--nsys-command",
-        "--saves", "--memory-limit", "--most-batch", "--verify", "--agent", "--isolate", "--continue-without",
-        "--timeout", "--trial-timeout", "--request-timeout", "--log-limit", "--resume",
+        "--steps", "--warmup-steps", "--warmup", "--iters", "--blocks", "--repeats", "--max-repeats", "--overlap-steps",
+        "--profile", "--nsys-command", "--saves", "--memory-limit", "--most-batch", "--verify", "--agent", "--isolate",
+        "--continue-without", "--timeout", "--trial-timeout", "--request-timeout", "--log-limit", "--resume",
     ),
     "Watching": (
         "--interval", "--rounds", "--once", "--follow", "--log", "--pid", "--folder", "--max-bytes", "--begin",

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from raybench.stats import quantile
+from raybench.stats import median, quantile, student_quantile
 
 _NOTHING = 1e-24  # a squared error below which no clock measures: figures that never spread have a weight
 
@@ -89,6 +89,26 @@ def combined(repeats: Repeats) -> tuple[float, float]:
     return weighed.level, math.sqrt(max(weighed.residual / (repeats.count - 1), 1.0) / weighed.weight)
 
 
+def repeats_of(launches: Sequence[Sequence[Sequence[float]]], *, is_mean: bool = False) -> Repeats:
+    """The level and the error of launches, ``launches[launch][block][sample]``, each sample above 0.
+
+    ``is_mean``: their level is the mean of the samples, whose stalls are to count: they say nothing of its error.
+    """
+    levels = (level_of([sample for block in launch for sample in block], is_mean=is_mean) for launch in launches)
+    errors = (0.0 if is_mean else _error_of_median(launch) for launch in launches)
+    return Repeats(levels=tuple(levels), errors=tuple(errors))
+
+
+def level_of(samples: Sequence[float], *, is_mean: bool) -> float:
+    """The logarithm of the median of samples, or of their mean."""
+    return math.log(math.fsum(samples) / len(samples) if is_mean else median(samples))
+
+
+def _error_of_median(launch: Sequence[Sequence[float]]) -> float:
+    low, high = reach_of_median([block for block in launch if block], 1.0)
+    return (low + high) / 2 if math.isfinite(low) else high
+
+
 def reach_of_median(blocks: Sequence[Sequence[float]], factor: float) -> tuple[float, float]:
     """How far below and above the median ``factor`` standard errors are, as logarithms (Woodruff, JASA 47, 1952).
 
@@ -104,3 +124,27 @@ def reach_of_median(blocks: Sequence[Sequence[float]], factor: float) -> tuple[f
     error = factor * max(between, 0.5 / math.sqrt(len(samples)))
     low, high = quantile(samples, max(0.5 - error, 0.0)), quantile(samples, min(0.5 + error, 1.0))
     return math.log(level / low) if low > 0 else math.inf, math.log(high / level)
+
+
+def half_width(before: Weighed, after: Weighed, tail: float) -> float:
+    """Of the difference of two levels. A side that was not repeated is taken to spread as the other one does."""
+    pooled = _pooled(before, after, tail)
+    return pooled if min(len(before.shares), len(after.shares)) < 3 else max(pooled, _welch(before, after, tail))
+
+
+def _pooled(before: Weighed, after: Weighed, tail: float) -> float:
+    """Student's, with one spread for both sides; never less than what the errors of the repeats alone would make."""
+    degrees = len(before.shares) + len(after.shares) - 2
+    surplus = max((before.residual + after.residual) / degrees, 1.0)
+    return student_quantile(degrees, tail) * math.sqrt(surplus * (1 / before.weight + 1 / after.weight))
+
+
+def _welch(before: Weighed, after: Weighed, tail: float) -> float:
+    """Welch's, each side with a spread of its own (Biometrika 34, 1947)."""
+    degrees = [len(side.shares) - 1 for side in (before, after)]
+    parts = [side.residual / count / side.weight for side, count in zip((before, after), degrees, strict=True)]
+    error = math.fsum(parts)
+    if error == 0:
+        return 0.0
+    found = error**2 / math.fsum(part**2 / count for part, count in zip(parts, degrees, strict=True))
+    return student_quantile(math.floor(10 * found) / 10, tail) * math.sqrt(error)  # few values to be worked out

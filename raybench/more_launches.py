@@ -1,0 +1,79 @@
+"""Whether a run needs more launches than were planned: they are too far apart for two such runs to show 5 %. Pure.
+
+Seconds in which something else holds up a machine are shared by launches that follow each other at once, so more of
+them begin after pauses that grow: between-launch spread is sampled over the minutes in which two runs would differ.
+Judged are figures that wait for a link and not for a process to be woken: others differ from launch to launch whatever
+is done.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.point import Point
+from raybench.documents.run.training import TrainingPoint
+from raybench.expectations.baseline import LEAST_BYTES
+from raybench.stability import point_label
+from raybench.weighing import Repeats, half_width, repeats_of, weigh
+
+LONG_SECONDS = 0.05  # an operation that takes so long waits for a link, not for a process to be woken
+ENOUGH = 0.025  # half of the 5 % that a comparison is to show: same is told from slower whichever of them it is
+_TAIL = 0.05 / 2
+_PAUSES_SECONDS = (5.0, 10.0, 20.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureSpread:
+    """How well the launches of a run show one figure: ``share`` by which two such runs may differ by chance.
+
+    It is infinite where there is a single launch, which shows nothing of others.
+    """
+
+    label: str
+    share: float
+    launches: int
+
+    @property
+    def text(self) -> str:
+        """``all_reduce float32 sum, 64M: of 3 launches each, two runs of the same may differ by 8.3 %``."""
+        if math.isinf(self.share):
+            return f"{self.label}: one launch does not show what another would be"
+        return f"{self.label}: of {self.launches} launches each, two runs of the same may differ by {self.share:.1%}"
+
+
+def widest_spread(benchmarks: Sequence[BenchmarkResult]) -> FigureSpread | None:
+    """The figure that its launches show least well; None where each is known well enough, or none is judged."""
+    found = [one for benchmark in benchmarks for one in _spreads(benchmark)]
+    worst = max(found, key=lambda one: one.share, default=None)
+    return None if worst is None or worst.share <= ENOUGH else worst
+
+
+def pause_seconds(number: int) -> float:
+    """How long to wait before the launch of that number beyond those that were planned, from 0."""
+    return _PAUSES_SECONDS[min(number, len(_PAUSES_SECONDS) - 1)]
+
+
+def is_long(point: Point) -> bool:
+    """Whether an operation waits for a link: it has a large message, or takes long."""
+    return point.message_bytes >= LEAST_BYTES or point.seconds.median >= LONG_SECONDS
+
+
+def _spreads(benchmark: BenchmarkResult) -> Iterator[FigureSpread]:
+    name = " ".join(filter(None, (benchmark.name, benchmark.variation)))
+    for point in benchmark.points:
+        if point.samples_seconds and point.source_rank is None and is_long(point):
+            launches = [launch for launch in point.launches if any(launch)]
+            yield _spread(f"{name}, {point_label(point)}", repeats_of(launches))
+    for one in benchmark.workload:
+        if isinstance(one, TrainingPoint) and one.complete and one.seconds.median >= LONG_SECONDS:
+            steps = [[launch] for launch in one.launches if launch]
+            yield _spread(f"{name}, {one.label}", repeats_of(steps, is_mean=True))
+
+
+def _spread(label: str, launches: Repeats) -> FigureSpread:
+    share = math.inf
+    if launches.count > 1:
+        both = weigh(launches, launches)
+        share = math.expm1(half_width(*both, _TAIL))
+    return FigureSpread(label=label, share=share, launches=launches.count)

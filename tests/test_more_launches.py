@@ -1,0 +1,73 @@
+"""When a run launches again: only where its launches lie too far apart to show 5 %, and of what waits for a link."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.point import Point
+from raybench.more_launches import pause_seconds, widest_spread
+from tests.comparison.recorded import SERIES
+
+QUIET_SERIES = "load 1.1 to 2.1"
+HELD_UP = ((0.05366, 0.04766, 0.04792), (0.09901, 0.10297, 0.09003))  # of a series whose host held up whole runs
+QUIET = ((0.08944, 0.08922, 0.08933), (0.09421, 0.09408, 0.09406))
+
+
+def result(*launches: Sequence[float], source_rank: int | None = None) -> BenchmarkResult:
+    blocks = tuple(tuple((tuple(samples[i : i + 4])) for i in range(0, len(samples), 4)) for samples in launches)
+    point = Point(
+        message_bytes=2**20,
+        element_count=2**18,
+        bus_factor=1.0,
+        launches=blocks,
+        rank_seconds=(0.1, 0.1),
+        verified=True,
+        wrong_elements=0,
+        source_rank=source_rank,
+        destination_rank=None if source_rank is None else 1,
+    )
+    return BenchmarkResult(name="all_reduce", kind="collective", parameters={}, status="complete", points=(point,))
+
+
+def steady(level: float, count: int = 20) -> list[float]:
+    return [level * (1 + 0.0005 * (number % 3 - 1)) for number in range(count)]
+
+
+@pytest.mark.parametrize("levels", [*HELD_UP[1:], (0.0894, 0.0894, 0.0985), (0.09, 0.094)])
+def test_launches_that_lie_apart_want_more(levels: tuple[float, ...]) -> None:
+    worst = widest_spread([result(*map(steady, levels))])
+    assert worst is not None
+    assert worst.share > 0.025
+    assert worst.text.startswith(f"all_reduce, 1M: of {len(levels)} launches each, two runs of the same may differ by")
+
+
+@pytest.mark.parametrize("levels", QUIET)
+def test_launches_that_agree_want_none(levels: tuple[float, ...]) -> None:
+    assert widest_spread([result(*map(steady, levels))]) is None
+
+
+def test_quiet_launches_after_those_that_were_held_up_are_enough() -> None:
+    held = [0.0947, 0.0927, 0.0941]
+    assert widest_spread([result(*map(steady, [*held, *[0.0894] * 3]))]) is not None
+    assert widest_spread([result(*map(steady, [*held, *[0.0894] * 9]))]) is None
+
+
+def test_what_waits_for_a_process_or_is_one_pair_of_many_is_not_judged() -> None:
+    assert widest_spread([result(*map(steady, (0.001, 0.002, 0.004)))]) is None
+    assert widest_spread([result(*map(steady, HELD_UP[1]), source_rank=0)]) is None
+
+
+def test_one_launch_shows_nothing_of_another() -> None:
+    worst = widest_spread([result(steady(0.09))])
+    assert worst is not None
+    assert worst.text == "all_reduce, 1M: one launch does not show what another would be"
+
+
+def test_pauses_grow_and_end_at_half_a_minute() -> None:
+    assert [pause_seconds(number) for number in range(6)] == [5, 10, 20, 30, 30, 30]
+
+
+def test_most_recorded_runs_want_no_more() -> None:
+    runs = [[[one / 1e6 for one in launch] for launch in run["microseconds"]["1024K"]] for run in SERIES[QUIET_SERIES]]
+    assert sum(widest_spread([result(*launches)]) is not None for launches in runs) <= len(runs) / 4

@@ -23,6 +23,7 @@ only when it is 50 times the median: a stall that is worth a line, such as a TCP
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from raybench.documents.run.machine_use import MachineUse
 from raybench.documents.run.point import Point
 from raybench.documents.run.verdict import Check
 from raybench.stats import deviation, median
@@ -40,6 +41,7 @@ SHORT_SECONDS = 100e-6
 MAX_LAUNCH_SPREAD = 0.05
 MAX_TAIL_RATIO = 3.0
 MAX_MEAN_RATIO = 1.5
+MAX_STOLEN = 0.025  # of what its processors were wanted for: half of the 5 % that figures are compared by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,16 @@ def benchmark_warnings(points: Sequence[Point]) -> tuple[str, ...]:
     found = [(point, warning) for point in points for warning in warnings_of(point)]
     by_rule = ((rule, [(point, warning) for point, warning in found if warning.kind == rule.kind]) for rule in RULES)
     return tuple(_line(rule, affected, points) for rule, affected in by_rule if affected)
+
+
+def stolen_warnings(uses: Sequence[MachineUse]) -> tuple[str, ...]:
+    """That a hypervisor gave a part of the processors to other virtual machines: the node and launch that lost most."""
+    found = [(share, one) for one in uses if (share := one.stolen_share) is not None and share >= MAX_STOLEN]
+    if not found:
+        return ()
+    share, worst = max(found, key=lambda pair: pair[0])
+    lost = f"the machine of rank {worst.rank} lost {share:.1%} of its processors to other virtual machines"
+    return (f"{lost} in launch {worst.launch + 1}; measure again when its host is quieter, or on a host of its own",)
 
 
 def _line(rule: StabilityRule, affected: Sequence[tuple[Point, StabilityWarning]], points: Sequence[Point]) -> str:

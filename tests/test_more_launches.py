@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec import structs
 
+from raybench.benchmarks.machine_use import MachineSeconds, machine_use
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.point import Point
-from raybench.more_launches import pause_seconds, widest_spread
+from raybench.more_launches import pause_seconds, reason_for_more, widest_spread
 from tests.comparison.recorded import SERIES
 
 QUIET_SERIES = "load 1.1 to 2.1"
@@ -56,6 +58,18 @@ def test_quiet_launches_after_those_that_were_held_up_are_enough() -> None:
 def test_what_waits_for_a_process_or_is_one_pair_of_many_is_not_judged() -> None:
     assert widest_spread([result(*map(steady, (0.001, 0.002, 0.004)))]) is None
     assert widest_spread([result(*map(steady, HELD_UP[1]), source_rank=0)]) is None
+
+
+@pytest.mark.parametrize(
+    ("shares", "wants"), [((0.06, 0.05, 0.06), True), ((0.06, 0.0, 0.0), False), ((0.01,) * 3, False), ((None,), False)]
+)
+def test_launches_that_agree_and_lost_processors_want_more(shares: tuple[float | None, ...], wants: bool) -> None:
+    uses = tuple(
+        machine_use(launch, 0, MachineSeconds(seconds=1.0, processors=2, busy=1 - (share or 0.0), stolen=share))
+        for launch, share in enumerate(shares)
+    )
+    why = reason_for_more([structs.replace(result(*map(steady, QUIET[0])), machine_use=uses)])
+    assert (why is not None and "lost 6.0% of its processors to other virtual machines" in why) == wants
 
 
 def test_one_launch_shows_nothing_of_another() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from raybench.benchmarks.machine_use import MachineSeconds
 from raybench.benchmarks.rank.progress import Operation, Position
 from raybench.benchmarks.registry import records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
@@ -54,13 +55,15 @@ class WorkloadMeasured(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 class BenchmarkFinished(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The rank is through with a benchmark; ``skipped`` says why the backend could not do it.
 
-    ``too_large``: how many of its sizes were left out because they do not fit the memory of every rank.
+    ``too_large``: how many of its sizes were left out because they do not fit the memory of every rank. ``machine``:
+    what its machine did meanwhile, said by the first rank of each node.
     """
 
     rank: int
     benchmark: int
     skipped: str | None = None
     too_large: int = 0
+    machine: MachineSeconds | None = None
 
 
 class RankFinished(msgspec.Struct, frozen=True, kw_only=True, tag=True):

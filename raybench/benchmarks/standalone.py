@@ -30,6 +30,7 @@ from raybench.benchmarks.events import (
     decode,
     encode,
 )
+from raybench.benchmarks.machine_use import machine_use
 from raybench.benchmarks.messages.combine import point_of
 from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.rank.progress import ProgressSlot
@@ -38,6 +39,7 @@ from raybench.benchmarks.registry import parameters_of, records_of, specs_of, wo
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.workload import RankRecord, Request
 from raybench.documents.run.benchmark import BenchmarkResult, BenchmarkStatus
+from raybench.documents.run.machine_use import MachineUse
 from raybench.errors import UsageError
 from raybench.sizes import parse_sizes
 from raybench.whole_file import write_whole
@@ -171,7 +173,12 @@ def _result(index: int, spec: BenchmarkSpec, events: Sequence[Event]) -> Benchma
         status=status,
         points=points,
         reason=skipped,
+        machine_use=_machine_use(ends),
     )
+
+
+def _machine_use(ends: Sequence[BenchmarkFinished]) -> tuple[MachineUse, ...]:
+    return tuple(machine_use(0, end.rank, end.machine) for end in ends if end.machine is not None)
 
 
 def _workload(
@@ -195,6 +202,7 @@ def _workload(
         status="skipped" if skipped else "complete" if good else "failed",
         reason=skipped,
         workload=points,
+        machine_use=_machine_use(ends),
     )
 
 

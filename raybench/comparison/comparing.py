@@ -6,6 +6,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from raybench.comparison.differing import differing, unlike
+from raybench.comparison.disturbed import disturbances, with_disturbance
 from raybench.comparison.held_up import held_up
 from raybench.comparison.interval import RatioInterval, ratio_interval
 from raybench.comparison.judging import changed_checks, difference_of, judged, regression_of
@@ -39,7 +40,7 @@ def compare(sides: Sequence[Side], *, gate: float | None = None, allow_unlike: b
     conclusion = judged(figures, changed, gate=gate, sides=[side.name for side in sides])
     return Comparison(
         verdict=conclusion.verdict,
-        verdict_reason=conclusion.reason,
+        verdict_reason=with_disturbance(conclusion.reason, sides, figures),
         kind=reference.kind,
         gate=gate,
         sides=tuple(map(_compared_side, sides)),
@@ -58,7 +59,8 @@ def _remarks(sides: Sequence[Side]) -> tuple[str, ...]:
         if (side.run_ids, side.figures, side.outcomes) == (sides[0].run_ids, sides[0].figures, sides[0].outcomes)
     ]
     held = [remark for side in sides if (remark := held_up(side))]
-    return tuple(dict.fromkeys([*twice, *held, *(remark for side in sides for remark in side.remarks)]))
+    disturbed = [remark for side in sides for remark in disturbances(side)]
+    return tuple(dict.fromkeys([*twice, *disturbed, *held, *(remark for side in sides for remark in side.remarks)]))
 
 
 def _check(sides: Sequence[Side], *, allow_unlike: bool) -> None:
@@ -196,6 +198,7 @@ def _with_interval(one: ComparedFigure, found: RatioInterval, gate: float | None
         counts=found.counts,
         allowed=found.allowed,
         least_shown=found.least_shown,
+        stolen=None if found.stolen == (None, None) else found.stolen,
         difference=difference_of(one, found),
     )
     return structs.replace(with_ratio, regression=regression_of(with_ratio, gate))

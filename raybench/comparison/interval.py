@@ -5,6 +5,10 @@ was repeated decides, as in ``raybench study``: where both sides have several ru
 between launches; where nothing was started twice, the spread between blocks, and two launches of the same thing may
 differ besides (``one_launch.py``). A launch whose own samples lie far apart counts for less (``raybench/weighing.py``).
 Logarithms are compared, since a slowdown is a factor.
+
+A hypervisor that gives a share ``s`` of the time that processors were wanted to other virtual machines makes work of
+processors alone take 1/(1 - s) times as long, and what waits for a link between that and 1. Which of the two it was is
+not known, so an interval is longer by the whole of it, at the end to which the side that lost more was moved.
 """
 
 import math
@@ -28,7 +32,8 @@ LEAST_REPEATS = 4  # on both sides together: their spread has two degrees of fre
 class RatioInterval:
     """The other side over the reference, with the ends of its interval. ``counts``: how many were repeated on each.
 
-    ``values``: the level of the reference and of the other side.
+    ``values``: the level of the reference and of the other side. ``stolen``: the share of the processors of each that
+    other virtual machines had; by what one side lost more than the other the interval is longer at its end.
     """
 
     values: tuple[float, float]
@@ -38,6 +43,7 @@ class RatioInterval:
     repeated: Repeated
     counts: tuple[int, int]
     allowed: float | None  # the share by which two launches may differ, where nothing was launched twice
+    stolen: tuple[float | None, float | None] = (None, None)
 
     @property
     def half_width(self) -> float:
@@ -75,6 +81,9 @@ def ratio_interval(reference: SideFigure, other: SideFigure, *, figures: int = 1
         allowed = max(reference.allowed, other.allowed)
         down = up = math.log1p(allowed)
     difference = levels[1] - levels[0]
+    stolen = reference.stolen_share, other.stolen_share
+    lost = 0.0 if None in stolen else _stretch(stolen[1]) - _stretch(stolen[0])
+    down, up = down + max(lost, 0.0), up + max(-lost, 0.0)
     return RatioInterval(
         values=(math.exp(levels[0]), math.exp(levels[1])),
         ratio=math.exp(difference),
@@ -83,6 +92,7 @@ def ratio_interval(reference: SideFigure, other: SideFigure, *, figures: int = 1
         repeated=repeated,
         counts=(before.count, after.count),
         allowed=allowed,
+        stolen=stolen,
     )
 
 
@@ -105,6 +115,11 @@ def _repeats(reference: SideFigure, other: SideFigure) -> tuple[Repeated, Repeat
     if min(side.count for side in blocks) >= LEAST_BLOCKS:
         return "blocks", blocks[0], blocks[1]
     return "nothing", _NONE, _NONE
+
+
+def _stretch(share: float | None) -> float:
+    """The logarithm by which work of processors takes longer that lost a share of them."""
+    return -math.log1p(-min(share or 0.0, 0.99))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from raybench.comparison.disturbed import worst_of
 from raybench.comparison.side import FigureKey, Side, SideFigure
 from raybench.errors import UsageError
 from raybench.verdicts import SEVERITY
@@ -30,13 +31,15 @@ def joined_side(name: str, sides: Sequence[Side]) -> Side:
         environment=_agreed([side.environment for side in sides]),
         outcomes=_outcomes([side.outcomes for side in sides]),
         figures=figures,
+        disturbance=worst_of([side.disturbance for side in sides]),
         remarks=tuple(dict.fromkeys(remark for side in sides for remark in side.remarks)),
     )
 
 
 def _joined(before: SideFigure, one: SideFigure) -> SideFigure:
     allowed, problem = max(before.allowed, one.allowed), before.problem or one.problem
-    return replace(before, runs=(*before.runs, *one.runs), allowed=allowed, problem=problem)
+    runs, stolen = (*before.runs, *one.runs), (*before.stolen, *one.stolen)
+    return replace(before, runs=runs, stolen=stolen, allowed=allowed, problem=problem)
 
 
 def _agreed(tables: Sequence[Mapping[str, str]]) -> Mapping[str, str]:

@@ -6,8 +6,8 @@ Neighbouring samples are alike, so blocks are what is counted, with Student's t 
 import math
 
 from raybench.comparison.side import SideFigure
-from raybench.weighing import reach_of_median
 from raybench.stats import MAD_TO_DEVIATION, deviation, median, student_quantile
+from raybench.weighing import reach_of_median
 
 _LAUNCH_SPREADS = 2.0  # of blocks: within a launch they have its port and placement, and the same few seconds
 

@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from raybench.comparison.disturbed import disturbance_of
 from raybench.comparison.joined import joined_side
 from raybench.comparison.side import Better, FigureKey, Launch, Side, SideFigure, blocks_of
 from raybench.documents.run.benchmark import BenchmarkResult, MeasuredWorkload
 from raybench.documents.run.checkpoint import CheckpointPoint
 from raybench.documents.run.figures import FiguresPoint
+from raybench.documents.run.machine_use import stolen_share
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.point import Point
 from raybench.documents.run.result import RunResult
@@ -69,6 +71,7 @@ def _of_run(name: str, result: RunResult) -> Side:
         figures=dict(_figures(result.benchmarks, emulated=result.cluster.emulated)),
         losses=_losses(result.benchmarks),
         curves=_curves(result.benchmarks),
+        disturbance=disturbance_of(result.benchmarks, result.cluster),
     )
 
 
@@ -148,12 +151,15 @@ def _facts_of_ranks(result: StandaloneResult) -> Mapping[str, str]:
 
 def _figures(benchmarks: Sequence[BenchmarkResult], *, emulated: bool) -> Found:
     for benchmark in benchmarks:
+        stolen = stolen_share(benchmark.machine_use)
         for order, point in enumerate(benchmark.points):
             if point.samples_seconds:
-                yield _of_point(benchmark, point, order, emulated=emulated)
+                key, figure = _of_point(benchmark, point, order, emulated=emulated)
+                yield key, replace(figure, stolen=(stolen,))
         for order, one in enumerate(benchmark.workload):
             if one.failed is None:
-                yield from _of_workload(benchmark, one, order, emulated=emulated)
+                for key, figure in _of_workload(benchmark, one, order, emulated=emulated):
+                    yield key, replace(figure, stolen=(stolen,)) if figure.unit == "s" else figure
 
 
 def parameters_text(benchmark: BenchmarkResult) -> str:

@@ -9,6 +9,17 @@ from typing import Literal
 from raybench.documents.run.same_loss import Curve
 from raybench.weighing import Repeats, combined, level_of, repeats_of
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbance:
+    """What the node lost that lost most: ``stolen`` of its processors; ``waiting`` of the time. None is unknown."""
+
+    stolen: float | None = None
+    stolen_where: str = ""
+    waiting: float | None = None
+    waiting_where: str = ""
+
+
 Better = Literal["lower", "higher", ""]
 Launch = tuple[tuple[float, ...], ...]  # blocks of samples
 # Neighbouring samples are alike, so those without blocks of their own are cut into as many as a result has by default.
@@ -33,6 +44,7 @@ class SideFigure:
     ``is_better``: "lower" or "higher"; "" where more is neither good nor bad. ``is_mean``: its level is the mean of the
     samples, as of a training step whose stalls count, and not their median. ``allowed``: by which share two launches of
     the same thing may differ, where that cannot be seen in the samples, which is so with one launch on either side.
+    ``stolen``: of each run the share of its processors that other virtual machines had meanwhile, None where unknown.
     ``problem``: why it cannot be compared.
     """
 
@@ -41,6 +53,7 @@ class SideFigure:
     is_better: Better = "lower"
     is_mean: bool = False
     allowed: float = 0.0
+    stolen: tuple[float | None, ...] = ()
     order: float = 0.0  # of the point within its benchmark
     problem: str = ""
 
@@ -71,6 +84,12 @@ class SideFigure:
         return tuple(level_of(block, is_mean=self.is_mean) for block in self.launches[0] if block)
 
     @property
+    def stolen_share(self) -> float | None:
+        """The mean over its runs; None where it is not known of all."""
+        known = [one for one in self.stolen if one is not None]
+        return math.fsum(known) / len(known) if known and len(known) == len(self.runs) else None
+
+    @property
     def value(self) -> float:
         """Its level: the geometric mean over its runs."""
         return math.exp(math.fsum(self.run_levels) / len(self.run_levels))
@@ -87,7 +106,7 @@ class Side:
     ``kind`` is what they are (``run``, ``study``). ``machine``: what has to be alike; ``names``: what the nodes are
     called, which need not. ``outcomes``: verdicts and checks by what they are of, a word each. ``losses``: by the
     label of a training, those of the steps of its first run; ``curves``: the ends of those that can be held
-    against others'.
+    against others'. ``disturbance``: what else had its processors.
     """
 
     name: str
@@ -101,6 +120,7 @@ class Side:
     figures: Mapping[FigureKey, SideFigure] = field(default_factory=dict)
     losses: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     curves: Mapping[str, Curve] = field(default_factory=dict)
+    disturbance: Disturbance = Disturbance()
     remarks: tuple[str, ...] = ()
 
     @property

@@ -13,16 +13,18 @@ from raybench.benchmarks.events import (
     PointMeasured,
     WorkloadMeasured,
 )
+from raybench.benchmarks.machine_use import MachineSeconds, machine_use
 from raybench.benchmarks.messages.combine import point_of
 from raybench.benchmarks.messages.operations import is_matrix, sizes_of
 from raybench.benchmarks.registry import parameters_of, records_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.benchmarks.workload import RankRecord, Records
 from raybench.documents.run.benchmark import BenchmarkResult, BenchmarkStatus, MeasuredWorkload
+from raybench.documents.run.machine_use import MachineUse
 from raybench.documents.run.point import Point
 from raybench.execution.event_check import EventError
 from raybench.execution.point_times import PointTimes
-from raybench.stability import benchmark_warnings
+from raybench.stability import benchmark_warnings, stolen_warnings
 from raybench.units import format_bytes
 
 PointKey = tuple[int, int | None, int | None]  # message bytes, source rank, destination rank
@@ -46,6 +48,7 @@ class Collector:
         default_factory=lambda: defaultdict(dict)
     )
     _finished: dict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))
+    _machines: dict[int, list[MachineUse]] = field(default_factory=lambda: defaultdict(list))
     _times: PointTimes = field(default_factory=PointTimes)
 
     def emptied(self) -> "Collector":
@@ -70,7 +73,7 @@ class Collector:
             case WorkloadMeasured():
                 self.add_record(event.benchmark, event.rank, event.record)
             case BenchmarkFinished():
-                self.finish(event.benchmark, event.rank, event.skipped)
+                self.finish(event.benchmark, event.rank, event.skipped, event.machine)
 
     def _tell_time(self, event: Event, seconds: float) -> None:
         match event:
@@ -137,8 +140,10 @@ class Collector:
             len(ranks) == self.world_size for ranks in records
         )
 
-    def finish(self, benchmark: int, rank: int, skipped: str | None) -> None:
-        """A rank is through with a benchmark."""
+    def finish(self, benchmark: int, rank: int, skipped: str | None, machine: MachineSeconds | None = None) -> None:
+        """A rank is through with a benchmark; the first of its node says what its ``machine`` did meanwhile."""
+        if machine is not None:
+            self._machines[benchmark].append(machine_use(self.launch, rank, machine))
         self._finished[self.launch, benchmark].add(rank)
         if skipped is not None:
             self.skipped.setdefault(benchmark, skipped)
@@ -166,8 +171,9 @@ class Collector:
             status=status,
             points=points,
             reason=why,
-            warnings=benchmark_warnings(points),
+            warnings=(*benchmark_warnings(points), *stolen_warnings(self._machines[index])),
             times=self._times.of(index),
+            machine_use=tuple(self._machines[index]),
         )
 
     def _workload(self, index: int, spec: BenchmarkSpec, launches: int, reason: str | None) -> BenchmarkResult:
@@ -186,9 +192,13 @@ class Collector:
             parameters=parameters_of(spec),
             status="failed" if wrong else status,
             reason=wrong or why,
-            warnings=tuple(f"{point.label}: {text}" for point in points for text in point.warnings),
+            warnings=(
+                *(f"{point.label}: {text}" for point in points for text in point.warnings),
+                *stolen_warnings(self._machines[index]),
+            ),
             workload=points,
             times=self._times.of(index),
+            machine_use=tuple(self._machines[index]),
         )
 
     def _workload_point(self, index: int, label: str, spec: BenchmarkSpec) -> MeasuredWorkload | None:

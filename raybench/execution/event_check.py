@@ -1,6 +1,6 @@
 """Whether what a node's actor passed on is an event of that node's ranks that a run can work with. Pure."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -19,6 +19,7 @@ from raybench.benchmarks.events import (
     WorkloadMeasured,
     decode,
 )
+from raybench.benchmarks.machine_use import MachineSeconds
 from raybench.benchmarks.messages.operations import is_matrix
 from raybench.benchmarks.rank.progress import PHASES
 from raybench.benchmarks.registry import labels_of, records_of, workload_of
@@ -27,6 +28,7 @@ from raybench.benchmarks.timed import are_times
 from raybench.benchmarks.workload import RankRecord
 from raybench.errors import IncompleteRunError
 
+OfBenchmark = BenchmarkStarted | PointMeasured | OwnSpeedMeasured | WorkloadMeasured | BenchmarkFinished
 _LONGEST_PIECE_BYTES = 2**17
 _LEAST_WORK_SECONDS, _MOST_WORK_SECONDS = 1e-12, 1e9
 _COUNTS = ("visible_gpus", "gpu_memory_bytes", "pid")  # facts of a rank that are read as numbers
@@ -53,25 +55,46 @@ def _problem(event: Event, ranks: Container[int], plan: Sequence[BenchmarkSpec],
         return "more than a piece" if len(event.data) > _LONGEST_PIECE_BYTES else None
     if event.rank not in ranks:
         return f"rank {event.rank} is not on that node"
-    placed = BenchmarkStarted | PointMeasured | OwnSpeedMeasured | WorkloadMeasured | BenchmarkFinished
-    if isinstance(event, placed) and not 0 <= event.benchmark < len(plan):
-        return f"there is no benchmark {event.benchmark}"
     problem: str | None = None
     match event:
         case RankReady():
-            strange = (name for name in _COUNTS if not event.facts.get(name, "0").isdecimal())
-            problem = next((f"{name} is not a number" for name in strange), None)
-        case RankFailed() if not event.error.strip():
-            problem = "it does not say what failed"
-        case PointMeasured():
-            problem = _samples_problem(event.samples, event.rank, plan[event.benchmark], world_size)
-        case OwnSpeedMeasured():
-            problem = _speed_problem(event.speed, plan[event.benchmark])
+            problem = _facts_problem(event.facts)
+        case RankFailed():
+            problem = None if event.error.strip() else "it does not say what failed"
         case RanksMarked():
             problem = _marks_problem(event.marks, ranks)
-        case WorkloadMeasured():
-            problem = _record_problem(event.record, plan[event.benchmark], world_size)
+        case BenchmarkStarted() | PointMeasured() | OwnSpeedMeasured() | WorkloadMeasured() | BenchmarkFinished():
+            problem = _measured_problem(event, plan, world_size)
     return problem
+
+
+def _measured_problem(event: OfBenchmark, plan: Sequence[BenchmarkSpec], world_size: int) -> str | None:
+    if not 0 <= event.benchmark < len(plan):
+        return f"there is no benchmark {event.benchmark}"
+    match event:
+        case PointMeasured():
+            return _samples_problem(event.samples, event.rank, plan[event.benchmark], world_size)
+        case OwnSpeedMeasured():
+            return _speed_problem(event.speed, plan[event.benchmark])
+        case BenchmarkFinished():
+            return _machine_problem(event.machine)
+        case WorkloadMeasured():
+            return _record_problem(event.record, plan[event.benchmark], world_size)
+    return None
+
+
+def _facts_problem(facts: Mapping[str, str]) -> str | None:
+    strange = (name for name in _COUNTS if not facts.get(name, "0").isdecimal())
+    return next((f"{name} is not a number" for name in strange), None)
+
+
+def _machine_problem(machine: MachineSeconds | None) -> str | None:
+    if machine is None:
+        return None
+    known = [one for one in (machine.busy, machine.stolen, machine.waiting) if one is not None]
+    if not are_times([machine.seconds, *known]) or max([machine.seconds, *known]) > _MOST_WORK_SECONDS:
+        return "a time that is none"
+    return None if machine.seconds > 0 and machine.processors > 0 else "a machine without a processor, or no time"
 
 
 def _marks_problem(marks: Sequence[RankMark], ranks: Container[int]) -> str | None:

@@ -252,7 +252,7 @@ class Launch:
             case WorkloadMeasured():
                 self._take_record(event)
             case BenchmarkFinished():
-                self.collector.finish(event.benchmark, event.rank, event.skipped)
+                self.collector.finish(event.benchmark, event.rank, event.skipped, event.machine)
             case RankFinished():
                 self._finished.add(event.rank)
             case RankFailed() | RankExited():

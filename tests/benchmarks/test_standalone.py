@@ -15,6 +15,7 @@ from raybench.benchmarks.events import (
     PointMeasured,
     RankFailed,
 )
+from raybench.benchmarks.machine_use import MachineSeconds
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.standalone import SCHEMA, result_of
 
@@ -95,6 +96,13 @@ def test_wrong_elements_fail_the_result() -> None:
     result = result_of([*events(0), *events(1, wrong=3)], PLAN)
     assert result["status"] == "failed"
     assert result["benchmarks"][0]["points"][0]["wrong_elements"] == 3
+
+
+def test_what_the_machine_did_meanwhile_is_kept() -> None:
+    machine = MachineSeconds(seconds=2.0, processors=2, busy=3.8, stolen=0.2)
+    said = [*events(0)[:2], BenchmarkFinished(rank=0, benchmark=0, machine=machine), *events(1)]
+    (kept,) = result_of(said, PLAN)["benchmarks"][0]["machine_use"]
+    assert (kept["rank"], kept["stolen_seconds"], kept["waiting_seconds"]) == (0, 0.2, None)
 
 
 def test_a_point_that_a_rank_did_not_measure_is_no_point() -> None:

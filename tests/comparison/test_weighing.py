@@ -11,8 +11,8 @@ import pytest
 from raybench.comparison.comparing import compare
 from raybench.comparison.interval import ratio_interval
 from raybench.comparison.side import Side, SideFigure, blocks_of
-from raybench.weighing import Repeats, combined, weigh_alone
 from raybench.stats import student
+from raybench.weighing import Repeats, combined, weigh_alone
 from tests.comparison.live_pairs import word_of
 from tests.comparison.recorded import KEY, SERIES, sampled_run
 

@@ -20,6 +20,7 @@ from raybench.benchmarks.events import (
     WorkloadMeasured,
     encode,
 )
+from raybench.benchmarks.machine_use import MachineSeconds
 from raybench.benchmarks.memory.record import MemoryRecord
 from raybench.benchmarks.spec import BenchmarkSpec, OwnSpeed, RankSamples
 from raybench.execution.collector import Collector
@@ -140,6 +141,16 @@ def test_events_of_the_nodes_own_ranks_are_taken(event: Event) -> None:
         (RankReady(rank=0, facts={"visible_gpus": "eight"}), "visible_gpus is not a number"),
         (BenchmarkStarted(rank=0, benchmark=1), "there is no benchmark 1"),
         (BenchmarkFinished(rank=0, benchmark=-1), "there is no benchmark -1"),
+        *(
+            (BenchmarkFinished(rank=0, benchmark=0, machine=MachineSeconds(processors=2, **machine)), why)
+            for machine, why in (
+                ({"seconds": 0.0}, "no time"),
+                ({"seconds": -1.0}, "a time that is none"),
+                ({"seconds": 1.0, "stolen": math.nan}, "a time that is none"),
+                ({"seconds": 1.0, "busy": 1e308}, "a time that is none"),
+                ({"seconds": 1.0, "waiting": -0.5}, "a time that is none"),
+            )
+        ),
         (RankFailed(rank=0, benchmark=0, error=" \n", traceback=""), "does not say what failed"),
         *(
             (PointMeasured(rank=0, benchmark=0, samples=replace(SAMPLES, **changed)), why)

@@ -26,6 +26,7 @@ from raybench.benchmarks.events import (
     RankReady,
     WorkloadMeasured,
 )
+from raybench.benchmarks.machine_use import MachineUseMeter
 from raybench.benchmarks.mlx_ring.meeting import mlx_version
 from raybench.benchmarks.own_speed import processor_wait
 from raybench.benchmarks.rank.assignment import RankAssignment
@@ -78,6 +79,7 @@ def summary_of(error: Exception) -> str:
 
 def _run_benchmark(context: RankContext, index: int, spec: BenchmarkSpec, emit: Emit) -> None:
     emit(BenchmarkStarted(rank=context.rank, benchmark=index))
+    meter = MachineUseMeter() if context.local_rank == 0 else None
     skipped, too_large = None, 0
     try:
         too_large = _measure(context, index, spec, emit)
@@ -85,8 +87,12 @@ def _run_benchmark(context: RankContext, index: int, spec: BenchmarkSpec, emit: 
         skipped, too_large = str(error), error.too_large
     except UnsupportedError as error:
         skipped = str(error)
+    machine = meter.until_now() if meter else None
     context.progress.enter("waiting for the others")
-    emit(BenchmarkFinished(rank=context.rank, benchmark=index, skipped=skipped, too_large=too_large))
+    finished = BenchmarkFinished(
+        rank=context.rank, benchmark=index, skipped=skipped, too_large=too_large, machine=machine
+    )
+    emit(finished)
 
 
 def _measure(context: RankContext, index: int, spec: BenchmarkSpec, emit: Emit) -> int:

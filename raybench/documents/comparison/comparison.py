@@ -42,9 +42,10 @@ class ComparedFigure(FieldwisePart, frozen=True, kw_only=True):
     ``ratio`` is the side's value over the reference's, with its 95 % interval, that of all figures together;
     ``repeated`` says what it rests on and ``counts`` how often, on the reference and the side. ``allowed``: the share
     by which two launches may differ besides, where neither side was launched twice. ``least_shown``: the smallest
-    difference that these runs could show, a share. ``is_summary``: the geometric mean
-    of the benchmark's points. ``regression``: whether it is worse than the gate by the interval; None where that is not
-    known, or no gate was given, or the figure has no direction.
+    difference that these runs could show, a share. ``stolen``: the share of its processors that other virtual machines
+    had, on the reference and the side; None where neither is known. ``is_summary``: the geometric mean of the
+    benchmark's points. ``regression``: whether it is worse than the gate by the interval; None where that is not known,
+    or no gate was given, or the figure has no direction.
     """
 
     side: int
@@ -63,6 +64,7 @@ class ComparedFigure(FieldwisePart, frozen=True, kw_only=True):
     counts: tuple[int, int] | None = None
     allowed: float | None = None
     least_shown: float | None = None
+    stolen: tuple[float | None, float | None] | None = None
     is_summary: bool = False
     regression: bool | None = None
     reason: str = ""

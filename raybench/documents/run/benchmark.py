@@ -9,6 +9,7 @@ from raybench.documents.part import Part
 from raybench.documents.plain import Json
 from raybench.documents.run.checkpoint import CheckpointPoint
 from raybench.documents.run.figures import FiguresPoint
+from raybench.documents.run.machine_use import MachineUse
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.point import Point
 from raybench.documents.run.point_time import PointTime
@@ -30,7 +31,8 @@ OF_COLLECTIVES = ("dtype", "reduce_op", "root", "in_place")  # those of its para
 class BenchmarkResult(Part, frozen=True, kw_only=True):
     """One benchmark with one set of parameters. ``reason``: why it is not complete; ``warnings``: why not stable.
 
-    ``times``: when each of its points was measured; empty in results from before they had it.
+    ``times``: when each of its points was measured; ``machine_use``: what the machine of each node did meanwhile, in
+    each launch. Empty in results from before they had them.
 
     Parameters of a collective are those of ``OF_COLLECTIVES``; every other workload has its own.
     """
@@ -43,6 +45,7 @@ class BenchmarkResult(Part, frozen=True, kw_only=True):
     reason: str | None = None
     warnings: tuple[str, ...] = ()
     times: tuple[PointTime, ...] = ()
+    machine_use: tuple[MachineUse, ...] = ()
     # instead of points, of benchmarks that measure no messages
     workload: tuple[MeasuredWorkload, ...] = field(default=(), name="+points")
 
@@ -118,5 +121,6 @@ class BenchmarkResult(Part, frozen=True, kw_only=True):
                 "warnings": list(self.warnings),
                 "points": [point.to_json() for point in self.points] + [point.to_json() for point in self.workload],
                 **({"times": [time.to_json() for time in self.times]} if self.times else {}),
+                **({"machine_use": [one.to_json() for one in self.machine_use]} if self.machine_use else {}),
             }
         )

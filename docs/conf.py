@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+from help_in_markdown import help_in_markdown  # noqa: E402
 
 from raybench.cli import COMMANDS, group  # noqa: E402
 from raybench.cli.usage.command import whole_help  # noqa: E402
@@ -19,13 +21,14 @@ project = "raybench"
 release = __version__
 copyright = "the raybench authors"  # noqa: A001 - Sphinx's name for it
 extensions = ["myst_parser"]
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 suppress_warnings = [
     "myst.xref_missing",
     "misc.highlighting_failure",
 ]  # links into the checkout; output that is no code
 exclude_patterns = ["_build"]
+smartquotes = False  # an option begins with two dashes, and quotes of a shell are straight
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["width.css"]
@@ -62,7 +65,7 @@ def write_made_pages() -> None:
 def _pages_of(command: click.Command, above: click.Context, name: str) -> Iterator[str]:
     context = click.Context(command, info_name=name, parent=above, max_content_width=100, terminal_width=100)
     name = context.command_path.removeprefix("raybench ")
-    yield f"{'#' * (name.count(' ') + 2)} {name}\n\n```text\n{whole_help(command, context)}\n```\n"
+    yield f"{'#' * (name.count(' ') + 2)} {name}\n\n{help_in_markdown(whole_help(command, context))}"
     if isinstance(command, click.Group):
         for inner in command.list_commands(context):
             if (found := command.get_command(context, inner)) is not None:

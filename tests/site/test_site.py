@@ -29,6 +29,9 @@ def test_every_command_is_on_the_page_of_commands(site: Path) -> None:
     text = (site / "_made/commands.html").read_text(encoding="utf-8")
     assert {name for name in COMMANDS if f'id="{name}"' not in text} == set()
     assert 'id="nodes-watch"' in text
+    # Nothing but examples is a block of lines: 79 columns would have to be moved sideways on a phone.
+    assert set(re.findall(r'class="highlight-(\w+)', text)) == {"sh"}
+    assert "–" not in text.partition("<article")[2]  # two dashes stay two
 
 
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:

@@ -31,7 +31,7 @@ def test_every_command_is_on_the_page_of_commands(site: Path) -> None:
     assert 'id="nodes-watch"' in text
     # Nothing but examples is a block of lines: 79 columns would have to be moved sideways on a phone.
     assert set(re.findall(r'class="highlight-(\w+)', text)) == {"sh"}
-    assert "–" not in text.partition("<article")[2]  # two dashes stay two
+    assert "\N{EN DASH}" not in text.partition("<article")[2]  # two dashes stay two
 
 
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:

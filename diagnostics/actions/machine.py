@@ -93,6 +93,16 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "only": ["amd"],
         },
     ],
+    "join-memory": [
+        {
+            "text": (
+                "Let the allocator join its pieces; then lower what varies from step to step: one length of samples, a "
+                "smaller batch, activations computed anew."
+            ),
+            "commands": ["export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"],
+            "link": "https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management",
+        }
+    ],
     "debug-cuda": [
         {
             "text": (

@@ -146,6 +146,34 @@ NO_FAILURES = (
 )
 
 
+_LATER = "Of the allocated memory 50.94 GiB is allocated by PyTorch, and {} is reserved by PyTorch but unallocated."
+_EARLIER = (
+    "(GPU 0; 15.78 GiB total capacity; 13.20 GiB already allocated; 1.06 GiB free; {} reserved in total by PyTorch)"
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "pieces"),
+    [
+        ("4.35 GiB", _LATER.format("8.56 GiB"), ": 8.56 GiB are reserved in pieces, none of 4.35 GiB"),  # fifth.txt
+        ("512.00 MiB", _LATER.format("1.10 GiB"), ": 1.10 GiB are reserved in pieces, none of 512.00 MiB"),
+        ("20.00 MiB", _EARLIER.format("14.31 GiB"), ": 1.11 GiB are reserved in pieces, none of 20.00 MiB"),
+        ("4.35 GiB", _LATER.format("474.00 MiB"), ""),
+        ("2.00 GiB", _EARLIER.format("14.31 GiB"), ""),
+        ("2.00 GiB", "", ""),
+        ("a lot", _LATER.format("8.56 GiB"), ""),
+    ],
+)
+def test_memory_that_lies_in_pieces_is_told_from_memory_that_is_used_up(asked: str, said: str, pieces: str) -> None:
+    finding, *_ = _followed_by(
+        f"[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {asked}. {said}"
+    ).findings
+    assert finding.rule == "gpu-out-of-memory"
+    assert finding.summary == f"GPU memory is used up by the program{pieces}"
+    advice = " ".join(command for one in finding.recommendations for command in one.commands)
+    assert ("expandable_segments:True" in advice) == bool(pieces)
+
+
 @pytest.mark.parametrize("line", FAILED_AFTER_WORK, ids=[line[:40] for line in FAILED_AFTER_WORK])
 def test_what_ends_a_run_that_worked_is_critical_and_quoted(line: str) -> None:
     diagnosis = _followed_by(line)

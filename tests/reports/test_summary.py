@@ -109,6 +109,26 @@ def test_the_seeds_json_of_communication_training_and_memory() -> None:
     assert content["not_measured"] == {"fsdp": "rank 1 died"}
 
 
+@pytest.mark.parametrize(
+    ("reserved", "emulated", "share", "said"),
+    [(500, False, 0.1, True), (470, False, 0.0426, False), (500, True, 0.1, False), (0, False, None, False)],
+)
+def test_memory_in_pieces_is_a_share_and_from_a_tenth_on_worth_a_word(
+    reserved: int, emulated: bool, share: float | None, said: bool
+) -> None:
+    use = Use(
+        batch_size=4, fits=True, parameters=100, gradients=100, optimizer_state=200, activations=50, peak=450,
+        reserved=reserved,
+    )  # fmt: skip
+    point = MemoryPoint(
+        label="memory small", uses=(use,), largest_batch=4, reached_most=False, limit_bytes=500, emulated=emulated
+    )
+    assert use.to_json()["fragmentation_share"] == (None if share is None else pytest.approx(share, abs=1e-4))
+    told = [text for text in point.warnings if "expandable_segments:True joins its pieces" in text]
+    assert bool(told) == said
+    assert not said or told[0].startswith("at batch 4, 10% of what the allocator holds was never in use at once")
+
+
 def test_devices_are_named_where_nodes_name_them() -> None:
     assert summary_of(run_result())["config"]["device"] == "GPU"
 

@@ -3,14 +3,17 @@
 Symptom: ``Cuda failure 'out of memory'``, ``Failed to CUDA malloc``, ``torch.OutOfMemoryError``.
 
 Why: NCCL needs buffers for each channel and peer, usually some hundred MiB, after the program has taken its share.
-Another process on the GPU counts too.
+Another process on the GPU counts too. Where PyTorch says that more of it is reserved and not allocated than was asked
+for, the memory is there, in pieces: it is fragmented.
 
 Not when: bytes of an unknown client reach NCCL's allocator as a size (``[Rem Allocator] Allocation failed``,
 bootstrap-mismatch); an allocation fails for another reason that CUDA names (cuda-error); "Cannot allocate memory" from
 a verbs call (memlock-limit) or /dev/shm (shm-too-small).
 
-Source: NCCL's alloc.h.
+Source: NCCL's alloc.h; PyTorch's CUDACachingAllocator.cpp, which writes the sizes, before 2.1 as "reserved in total".
 """
+
+import re
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
@@ -19,6 +22,11 @@ from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, counted, foun
 
 _OF_DEVICE = r"\b(?:CUDA|HIP|XPU|NPU|MPS|MUSA)(?: backend)? out of memory\b"
 _NO_SIZE = r"Tried to allocate (?:more than 1 ?EB|\d[\d.]* [TPE]i?B)\b"
+_SIZE = r"(\d{1,9}(?:\.\d{1,9})?) (bytes|[KMGT]iB)\b"
+_ASKED = rf"Tried to allocate {_SIZE}"
+_UNALLOCATED = rf"{_SIZE} is reserved by \w+ but unallocated"
+_RESERVED, _ALLOCATED = rf"{_SIZE} reserved in total by \w+", rf"{_SIZE} already allocated"
+_UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _MEMORY = (
     r"(?i)out of memory|ALLOC_FAILED|OOM when|memory for the cache blocks|not enough memory|^Error allocating"
     r"|^Attempting to (?:allocate|reserve)|^Failed to allocate"
@@ -43,18 +51,38 @@ def check(facts: JobFacts) -> Outcome:
     if not events:
         return CLEAR
     own = events[0].kind in ("python-error", "device-error")
+    pieces = next(filter(None, (_in_pieces(event.fields.get("reason", "")) for event in events)), "")
     return found(
         conclude(
             facts,
             sorted(events, key=lambda event: event.origin.sequence),
             severity="critical",
-            summary=f"GPU memory is used up{' by the program' if own else ' when NCCL allocates its buffers'}",
+            summary=f"GPU memory is used up{' by the program' if own else ' when NCCL allocates its buffers'}{pieces}",
+            actions=("join-memory",) if pieces else (),
             explanation=(
                 "The GPU's memory is taken by the program, its cache or another process. This is not a network problem."
             ),
             occurrences=counted(events),
         )
     )
+
+
+def _in_pieces(reason: str) -> str:
+    """``: 8.56 GiB are reserved in pieces, none of 4.35 GiB``; empty where less lies reserved than was asked for."""
+    found = compiled(_ASKED).search(reason)
+    sizes = [compiled(expression).search(reason) for expression in (_UNALLOCATED, _RESERVED, _ALLOCATED)]
+    if found is None:
+        return ""
+    asked, (spare, reserved, allocated) = _bytes(found), map(_bytes, sizes)
+    if spare is None and reserved is not None and allocated is not None:
+        spare = reserved - allocated
+    if asked is None or spare is None or spare < asked:
+        return ""
+    return f": {spare / 2**30:.2f} GiB are reserved in pieces, none of {found[1]} {found[2]}"
+
+
+def _bytes(size: re.Match[str] | None) -> float | None:
+    return None if size is None else float(size[1]) * _UNITS[size[2]]
 
 
 def says_memory(event: Event) -> bool:

@@ -25,6 +25,9 @@ class EstimatedUse(Struct, frozen=True):
     allocated: int | None = None
 
 
+FRAGMENTED = 0.10  # of what the allocator holds: twice the usual (docs/methods.md, "Memory")
+
+
 class Use(Part, frozen=True, kw_only=True):
     """Bytes of one rank at one batch size; all 0 where it did not fit a GPU.
 
@@ -40,12 +43,17 @@ class Use(Part, frozen=True, kw_only=True):
     peak: Count = field(name="peak_bytes")
     reserved: Count = field(name="reserved_bytes")
     estimate: Mapping[str, int] = field(default_factory=dict, name="estimate_bytes")
-    DERIVED: ClassVar[frozenset[str]] = frozenset({"fragmentation_bytes", "headroom_bytes"})
+    DERIVED: ClassVar[frozenset[str]] = frozenset({"fragmentation_bytes", "fragmentation_share", "headroom_bytes"})
 
     @property
     def fragmentation(self) -> int:
         """What the allocator holds of the device beyond what it ever handed out."""
         return max(self.reserved - self.peak, 0)
+
+    @property
+    def fragmentation_share(self) -> float | None:
+        """That over what the allocator holds; None where it holds nothing."""
+        return self.fragmentation / self.reserved if self.reserved else None
 
     @property
     def estimated(self) -> EstimatedUse:
@@ -70,6 +78,7 @@ class Use(Part, frozen=True, kw_only=True):
                 "peak_bytes": self.peak,
                 "reserved_bytes": self.reserved,
                 "fragmentation_bytes": self.fragmentation,
+                "fragmentation_share": self.fragmentation_share,
                 "headroom_bytes": None,
                 "estimate_bytes": dict(self.estimate),
             }
@@ -111,11 +120,20 @@ class MemoryPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="memor
             found = (
                 "emulated: what PyTorch's allocator gave a CPU's process, against a limit: no device's own memory",
             )
+        found += self._in_pieces()
         if self.reached_most:
             found = (*found, f"the largest batch tried, {self.largest_batch}, fits; raise --most-batch for more")
         if not self.complete:
             found = (*found, "partial: the run ended before the search for the largest batch; larger ones may fit")
         return found
+
+    def _in_pieces(self) -> tuple[str, ...]:
+        largest = max((use for use in self.uses if use.fits), key=lambda use: use.batch_size, default=None)
+        share = largest.fragmentation_share if largest else None
+        if largest is None or share is None or share < FRAGMENTED or self.emulated:
+            return ()
+        pieces = f"at batch {largest.batch_size}, {share:.0%} of what the allocator holds was never in use at once"
+        return (f"{pieces}: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True joins its pieces, and more may fit",)
 
     @property
     def seconds(self) -> Summary | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.memory import MemoryPoint, Use
 from raybench.reports.model import Cell, Grid, Section
-from raybench.reports.text import fixed, printable
+from raybench.reports.text import fixed, percent, printable
 from raybench.reports.workloads.display import Json, Row, display_of_points, points_of
 from raybench.units import format_bytes
 
@@ -33,13 +33,21 @@ def _memory_grid(point: MemoryPoint) -> Grid:
         (
             Cell(text=str(use.batch_size)),
             *(_mebibytes(getattr(use, name) if use.peak else None) for name in names),
+            Cell(text=percent(use.fragmentation_share) if use.peak and use.fragmentation_share is not None else "-"),
             _mebibytes(point.limit_bytes - max(use.reserved, use.peak) if use.peak else None),
             _mebibytes(use.estimated_bytes),
             Cell(text="yes") if use.fits else Cell(text="no", tone="warn"),
         )
         for use in point.uses
     )
-    headings = ("batch", *(name.replace("_", " ") for name in names), "headroom", "peak by estimate", "fits")
+    headings = (
+        "batch",
+        *(name.replace("_", " ") for name in names),
+        "of reserved",
+        "headroom",
+        "peak by estimate",
+        "fits",
+    )
     return Grid(headings=headings, rows=tuple(rows))
 
 
@@ -71,6 +79,7 @@ def _use(use: Use) -> Json:
         "optimizer_state_bytes": use.optimizer_state,
         "activations_bytes": use.activations,
         "peak_bytes": use.peak,
+        "fragmentation_share": use.fragmentation_share,
     }
 
 

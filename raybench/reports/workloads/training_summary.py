@@ -53,6 +53,12 @@ def _gibibytes(name: str) -> Callable[[TrainingPoint], str | None]:
     return text
 
 
+def _fragmentation(point: TrainingPoint) -> str | None:
+    """What the allocator held at most beyond what it ever handed out at once."""
+    reserved, allocated = (point.memory.get(f"peak_{name}_bytes") for name in ("reserved", "allocated"))
+    return percent(max(1 - float(allocated) / float(reserved), 0.0)) if reserved and allocated else None
+
+
 def _steps(point: TrainingPoint) -> str:
     done = len(point.samples_seconds)
     return str(done) if point.complete else f"{done} of {point.steps_asked}"
@@ -75,6 +81,7 @@ _METRICS: tuple[Metric, ...] = (
     ("peak memory allocated (GiB)", _gibibytes("peak_allocated_bytes")),
     ("avg memory allocated (GiB)", _gibibytes("mean_allocated_bytes")),
     ("peak memory reserved (GiB)", _gibibytes("peak_reserved_bytes")),
+    ("fragmentation, of reserved", _fragmentation),
     ("peak memory of the process (GiB)", _gibibytes("peak_bytes")),  # on a CPU
     ("avg memory of the process (GiB)", _gibibytes("mean_bytes")),
 )

@@ -250,7 +250,7 @@ class Gate:
                 self.wrapped = MAX_WRAPPED_LINES if is_continued(raw) else 0
                 yield number, raw[:MAX_LINE_BYTES]
             elif self.wrapped or number in foreign:
-                self.wrapped = MAX_WRAPPED_LINES if b"Last error:" in raw else max(self.wrapped - 1, 0)
+                self.wrapped = MAX_WRAPPED_LINES if is_continued(raw) else max(self.wrapped - 1, 0)
                 yield number, raw[:MAX_LINE_BYTES]
         self._count(block, len(lines))
 
@@ -370,7 +370,12 @@ def _foreign_among(lines: list[bytes], unmarked: list[int]) -> list[int]:
 def is_continued(raw: bytes) -> bool:
     """Whether the next line may belong to this one."""
     find = raw.find
-    return find(WARN) >= 0 or find(b"Last error:") >= 0 or find(b"operation timeout:", -60) >= 0
+    return find(WARN) >= 0 or find(b"Last error:") >= 0 or find(b"operation timeout:", -60) >= 0 or is_torn(raw)
+
+
+def is_torn(raw: bytes) -> bool:
+    """Whether a line without NCCL's mark is the first of a message on a queue pair that goes on in the next one."""
+    return raw.find(b", on dev ") >= 0 and raw.find(b"remote GID") < 0 and raw.find(b"CCL ") < 0
 
 
 def _is_noise(raw: bytes) -> bool:

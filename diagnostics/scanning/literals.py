@@ -391,6 +391,12 @@ BODIES = (
     "RoCEv",
     "] INFO ",
     " WARN ",
+    # what is left of them without their first words
+    " failed : ",
+    "> returned ",
+    " opcode=",
+    "vendor err ",
+    "next state R",
 )
 EXPRESSIONS = (
     rb"(?:NCCL|RCCL)_[A-Z0-9_]+=",

@@ -9,7 +9,8 @@ from diagnostics.inputs.blocks import as_written, count_binary
 from diagnostics.inputs.reader import Batch
 from diagnostics.parsers import BODY_PATTERNS, FOREIGN_PATTERNS, OBSERVER_PATTERNS, PATTERNS, SIGNS, info_patterns
 from diagnostics.parsers.base import Pattern, compiled, read_message
-from diagnostics.scanning.gate import Gate, is_foreign
+from diagnostics.scanning.first_words import with_first_words
+from diagnostics.scanning.gate import Gate, is_foreign, is_torn
 from diagnostics.scanning.plain_lines import MARK, Found, PlainLines
 from diagnostics.scanning.prefix import (
     Message,
@@ -217,6 +218,8 @@ class Scanner:
             self._read_unmarked(text, line)
         for message in map(self._with_known_host, messages):
             self.unreadable += message.torn
+            if message.level == "WARN":
+                message = message._replace(text=with_first_words(message.text, marked=True))  # noqa: PLW2901
             if message.level in ("WARN", "ATTN") and not message.torn and may_go_on(text, message):
                 self._sequence += 1
                 self._wrapped.keep(text, message, line, self._sequence)
@@ -249,6 +252,7 @@ class Scanner:
         for one in with_lines_apart(message):
             self._emit(one, FOREIGN_PATTERNS, text, line)
         if not self._read_quoted_error(text, message, line):
+            message = message._replace(text=with_first_words(message.text))
             self._emit(message, PATTERNS if message.text.startswith(_BARE) else BODY_PATTERNS, text, line)
         self._read_shell(text, line)
 
@@ -267,9 +271,14 @@ class Scanner:
             self._emit(one, FOREIGN_PATTERNS, text, line)
         if not self._read_quoted_error(text, message, line):
             message = _of_plugin(message)
+            message = message._replace(text=with_first_words(message.text, alone=not self._wrapped.waits))
             whole = message.text.startswith(_BARE) or "UCX" in text
             before = self._sequence
-            self._emit(message, PATTERNS if whole else BODY_PATTERNS, text, line)
+            if is_torn(raw) and "Call to ibv_" in message.text:
+                self._sequence += 1
+                self._wrapped.keep(text, message, line, self._sequence)
+            else:
+                self._emit(message, PATTERNS if whole else BODY_PATTERNS, text, line)
             self.gate.nccl_lines += self._sequence > before  # pasted without NCCL's mark, and NCCL's all the same
 
     def _read_quoted_error(self, text: str, message: Message, line: int) -> bool:
@@ -303,7 +312,7 @@ class Scanner:
         """Emit the warning kept back, if there is one."""
         if (kept := self._wrapped.release()) is not None:
             read, self._sequence = self._sequence, kept.place - 1  # it stands before what was read since then
-            self._emit(kept.message, PATTERNS, kept.text, kept.line)
+            self._emit(kept.message, PATTERNS if kept.message.level else BODY_PATTERNS, kept.text, kept.line)
             self._sequence = max(read, self._sequence)
 
     def _emit(self, message: Message, patterns: Iterable[Pattern], quoted: str, line: int) -> None:

@@ -143,14 +143,14 @@ def selective_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float
     torchtitan's selective checkpointing of operations.
     """
     products = sum(
-        outputs / (setup.sequence_shards if outputs == model.hidden else 1) * _computing(model, name)
+        outputs / (setup.sequence_shards if outputs == model.hidden else 1) * computing(model, name)
         for name, (_, outputs) in model.linears().items()
     )
     attention = model.heads * model.value_size * setup.compute_bytes + _SUM_BYTES * model.heads
     return checkpoint_bytes_per_token(model, setup) + attention + products / 2 * setup.compute_bytes
 
 
-def _computing(model: Transformer, linear: str) -> int:
+def computing(model: Transformer, linear: str) -> int:
     """How many of a linear layer a token passes."""
     return model.experts_per_token if model.experts and linear in OF_EXPERTS else 1
 

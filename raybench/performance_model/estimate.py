@@ -28,7 +28,6 @@ from raybench.performance_model.measured_way import Measured
 from raybench.performance_model.memory import (
     LONG_SHARE,
     SHORT_SHARE,
-    SHORT_SHARE_OF_MOST,
     MemoryEstimate,
     estimate_memory,
     largest_batch,
@@ -42,8 +41,8 @@ from raybench.performance_model.update import update_seconds
 
 # Shares of the line rate that NCCL reaches with large messages, of published healthy logs (docs/methods.md).
 NVLINK_SHARE, PCIE_SHARE, NIC_SHARE = 0.80, 0.80, 0.92
-# How much faster fp8 makes matrix products, with the casts around them: torchtitan with torchao's float8 about 1.4
-# (Llama 3.1 8B, 1.28 in all), Transformer Engine up to 1.9 (docs/methods.md); the peaks' ratio is 2.
+# How much faster fp8 makes matrix products, with the casts around them, where shares of the 16-bit peak are given:
+# torchtitan with torchao's float8 about 1.4 (Llama 3.1 8B), Transformer Engine up to 1.9; the peaks' ratio is 2.
 FP8_GAINS = (1.3, 1.9)
 # How much longer the slowest step takes where the allocator has to let blocks go: of seven of fms-acceleration's runs
 # of FSDP whose blocks filled the GPU, steps took 1.0 to 1.48 times those of the others (docs/methods.md).
@@ -94,7 +93,7 @@ class EstimateRequest:
         """The largest peak that is sure to fit, less than the memory by what estimates are off; infinite if unknown."""
         if self.memory_bytes is None:
             return float("inf")
-        return self.memory_bytes / (1 + (SHORT_SHARE if self.is_known else SHORT_SHARE_OF_MOST))
+        return self.memory_bytes / (1 + SHORT_SHARE)
 
     @property
     def is_known(self) -> bool:
@@ -366,7 +365,7 @@ def computation_of(request: EstimateRequest) -> Efficiency:
         return request.efficiency
     layout = request.layout
     part, setup = part_of(request.model, layout), local_setup(request.setup, layout)
-    return expected_efficiency(request.gpu, part, setup, power_watts=request.power_watts)
+    return expected_efficiency(request.gpu, part, setup, power_watts=request.power_watts, dtype=request.dtype)
 
 
 def _steps(
@@ -394,8 +393,9 @@ def _steps(
 def _executed_flops_per_token(request: EstimateRequest) -> tuple[float, float]:
     """Operations of the model per token and of what is computed again: fewest and most.
 
-    In fp8 as many as would take as long in bf16. With a sequence cut over c ranks and a causal mask the last one has
-    (2 c - 1) / c times the average of attention, unless its parts are dealt out evenly (Brandon et al. 2023).
+    In fp8, with shares that know nothing of it, as many as would take as long in bf16. With a sequence cut over c ranks
+    and a causal mask the last one has (2 c - 1) / c times the average of attention, unless its parts are dealt out
+    evenly (Brandon et al. 2023).
     """
     model, setup, length = request.model, request.setup, request.setup.sequence_length
     share = setup.recomputed_share if setup.checkpointing else 1.0
@@ -405,7 +405,7 @@ def _executed_flops_per_token(request: EstimateRequest) -> tuple[float, float]:
         again = (again - attention / 3) / 2
     flops = model_flops_per_token(request) + (again if setup.checkpointing or setup.selective else 0.0)
     attended = attention * (1 + share / 3 if setup.checkpointing else 1)
-    gains = FP8_GAINS if request.dtype == "fp8" else (1.0, 1.0)
+    gains = FP8_GAINS if request.dtype == "fp8" and not computation_of(request).in_fp8 else (1.0, 1.0)
     ranks = request.layout.context
     products = flops - attended
     return attended + products / gains[1], attended * (2 * ranks - 1) / ranks + products / gains[0]

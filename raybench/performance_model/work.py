@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 from raybench.hardware.gpus import Gpu
+from raybench.performance_model.activations import computing
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
@@ -27,6 +28,17 @@ _REACHES = {
     "GH200 96GB": 0.838, "GH200 144GB": 0.838, "B200": 0.776, "GB200": 0.729, "B300": 0.786, "GB300": 0.786,
     "MI300X": 0.514, "MI300A": 0.514, "MI325X": 0.604, "MI350X": 0.680, "MI355X": 0.680,
 }  # fmt: skip
+# How much longer trainings on AMD's GPUs take than their best matrix product lets expect, by the software above it:
+# six published ones in bf16 (torchao, ROCm/TransformerEngine issues 78 and 79, llm-foundry issue 1153, Databricks) take
+# 0.98 to 1.35 times as long as on NVIDIA's, 1.15 in the median.
+_AMD_SLOWER = 1.15
+# How much faster a matrix product itself is in fp8 than in bf16, of NVIDIA's and of AMD's, whose peaks are twice as
+# high: large ones on H100 and MI300X (weak: typed from memory). Beside it inputs, weights and the gradients of outputs
+# are cast. Bytes moved for each element of those: fewest where the kernel before gives it in fp8 (Transformer Engine),
+# most where its greatest is looked for, it is scaled and cast, and laid out anew for the other product (torchao; ROCm's
+# Transformer Engine of 2024, step by step). The middles are near those of 28 published trainings in fp8.
+_FP8_TIMES, _AMD_FP8_TIMES = 1.8, 1.6
+_FP8_BYTES, _AMD_FP8_BYTES = (1.0, 9.0), (13.0, 27.0)
 # How much longer than FlashAttention-2 for each score PyTorch's memory-efficient kernel takes, which is the one that
 # takes a mask (and skips no scores). Mistral-7B by LoRA had 3247 and 2483 tokens/s without and with one at 4096 tokens,
 # 3083 and 1918 at 8192 (github.com/huggingface/transformers, issue 30461): 2.62 times at both lengths.
@@ -54,7 +66,7 @@ class Work:
     half of it, and ``unsure`` is the other half; so is ``unsure_attention`` of attention. ``blocks``: whose kernels
     have to be started; ``hidden``: their width. ``is_held``: at its full power the GPU cannot keep its clock.
     ``is_halved``: it sums in fp32 at half the rate of its units (GeForce), which neither power nor memory then
-    holds back.
+    holds back. ``casts``: what fp8 casts on average, and ``unsure_casts`` how much more or less it may be.
     """
 
     at_peak: float
@@ -70,6 +82,8 @@ class Work:
     hidden: int
     unsure: float = 0.0
     unsure_attention: float = 0.0
+    casts: float = 0.0
+    unsure_casts: float = 0.0
     is_held: bool = False
     is_halved: bool = False
     is_gptq: bool = False
@@ -80,13 +94,17 @@ class Work:
         return self.adapters > 0
 
 
-def work_of(gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: float | None = None) -> Work:
-    """The work of one micro-batch on one rank, in 16 bits. The GPU has units for one such type (``TYPES``).
+def work_of(
+    gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: float | None = None, dtype: str = "bf16"
+) -> Work:
+    """The work of one micro-batch on one rank, in 16 bits or in fp8. The GPU has units for one such type (``TYPES``).
 
-    ``power_watts``: what it is limited to; None: what it was made for.
+    ``power_watts``: what it is limited to; None: what it was made for. In fp8 only the products are: they are faster,
+    and what they read is cast; ``at_peak`` stays that of 16 bits.
     """
     peak = next(rate for rate in map(gpu.peak_tflops, TYPES) if rate)
     clock = clock_share(gpu, power_watts) * _REACHES.get(gpu.name, _H100_REACHES) / _H100_REACHES
+    clock /= _AMD_SLOWER if is_amd(gpu) else 1.0
     bandwidth, again, tokens = gpu.memory_gb_per_s * 1e9, setup.recomputed, setup.tokens
     attended = again if setup.checkpointing else 0.0  # selective checkpointing keeps what attention gives
     attention = model.attention_flops_per_token(setup.sequence_length) * (1 + attended / 3)
@@ -100,10 +118,13 @@ def work_of(gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: flo
     separate = tokens * model.layers * _separate_bytes(model, setup) * (1 + again / 3) / bandwidth
     targets = len(setup.lora_targets or model.linears()) if setup.lora_rank else 0
     has_separate = setup.has_separate_kernels
+    gain, casts, unsure_casts = _fp8(gpu, model, setup) if dtype == "fp8" else (1.0, 0.0, 0.0)
     attended_seconds = tokens * computed * attention / (clock * peak * 1e12)
     return Work(
         at_peak=tokens * (products + attention) / (peak * 1e12),
-        products=tokens * products / (clock * peak * 1e12),
+        products=tokens * products / (gain * clock * peak * 1e12),
+        casts=casts,
+        unsure_casts=unsure_casts,
         attention=slow * attended_seconds,
         unsure_attention=unsure * attended_seconds,
         elements=tokens * model.layers * (width * (1 + again / 3) + _score_bytes(model, setup)) / bandwidth,
@@ -119,6 +140,28 @@ def work_of(gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: flo
         is_halved=any(name.startswith("GeForce") for name in gpu.devices),
         is_gptq=setup.packing == "gptq",
     )
+
+
+def is_amd(gpu: Gpu) -> bool:
+    """Whether AMD makes it: its Instincts."""
+    return gpu.name.startswith("MI")
+
+
+def _fp8(gpu: Gpu, model: Transformer, setup: TrainingSetup) -> tuple[float, float, float]:
+    """How much faster products are; seconds of the casts at the memory's bandwidth, and by how much they are not known.
+
+    Cast are inputs, in each pass forward, the gradients of outputs, and the weights of a micro-batch, forward and
+    backward.
+    """
+    elements = sum(
+        kind.layers * (setup.tokens * computing(kind, name) * (inputs * (1 + setup.recomputed) + outputs))
+        + 2 * kind.layers * inputs * outputs * kind.copies(name)
+        for kind in model.kinds()
+        for name, (inputs, outputs) in kind.linears().items()
+    )
+    fewest, most = _AMD_FP8_BYTES if is_amd(gpu) else _FP8_BYTES
+    seconds = elements / (gpu.memory_gb_per_s * 1e9)
+    return _AMD_FP8_TIMES if is_amd(gpu) else _FP8_TIMES, seconds * (fewest + most) / 2, seconds * (most - fewest) / 2
 
 
 def _attention_times(setup: TrainingSetup, is_held: bool) -> tuple[float, float]:

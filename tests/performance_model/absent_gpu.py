@@ -81,7 +81,7 @@ def build(folder: Path) -> Path:
     include = [f"-I{home / 'include'}", f"-I{home / 'include/torch/csrc/api/include'}"]
     link = [f"-L{home / 'lib'}", "-lc10", "-ltorch_cpu", f"-Wl,-rpath,{home / 'lib'}"]
     command = [compiler, "-O0", "-shared", "-fPIC", "-std=c++20", *include, str(source), "-o", str(library), *link]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode:
         raise RuntimeError(f"the compiler failed: {done.stderr[:300]}")
     return library

@@ -81,7 +81,7 @@ def _observation(run: PublishedRun, seconds: float) -> Observation:
     return Observation(
         source=run.source,
         seconds=seconds,
-        work=work_of(request.gpu, part_of(request.model, request.layout), setup, request.power_watts),
+        work=work_of(request.gpu, part_of(request.model, request.layout), setup, request.power_watts, request.dtype),
         accumulation=request.accumulation,
         forward_share=2 / ((4 if setup.lora_rank else 6) + 2 * setup.recomputed),
         forward=traffic.seconds(network, "forward"),

@@ -16,7 +16,7 @@ _NVLINK_SHARE, _NIC_SHARE, _PCIE_GB_PER_S = 0.80, 0.92, 25.0
 # Share of the blocks whose forward pass is done twice.
 _RECOMPUTED = {"none": 0.0, "full": 1.0, "every-second": 0.5, "every-third": 1 / 3, "selective": 0.0}
 # Of the adapters, as their scripts have it by default.
-_WITH_DROPOUT = ("LitGPT", "ROCm-blogs", "fms-acceleration", "fsdp_qlora", "fsdp_qlora 2024-01")
+_WITH_DROPOUT = ("LitGPT", "LitGPT threads", "ROCm-blogs", "fms-acceleration", "fsdp_qlora", "fsdp_qlora 2024-01")
 # Under FSDP's first form with transformers' reentrant checkpointing, adapters wrapped on their own as peft does:
 # the sources, and of which methods (PEFT's scripts take it for QLoRA only).
 _HOLDS_INPUTS: dict[str, tuple[str, ...]] = {"fms-acceleration": ("lora", "qlora"), "PEFT": ("qlora",)}
@@ -24,7 +24,9 @@ _HOLDS_INPUTS: dict[str, tuple[str, ...]] = {"fms-acceleration": ("lora", "qlora
 _KEEP_FROZEN_INPUTS = ("LitGPT", "LLaMA-Factory", "fsdp_qlora", "ROCm-blogs", "ms-swift")
 _HOLD_FROZEN_INPUTS = ("fsdp_qlora 2024-01",)
 # Sharded by fully_shard; all others by FullyShardedDataParallel or DeepSpeed.
-_FSDP2 = ("torchtitan", "torchao", "torchtune", "KempnerForge", "NeMo", "OLMo-core", "MaxText")
+_FSDP2 = ("torchtitan", "torchao", "torchtune", "torchtune threads", "KempnerForge", "NeMo", "OLMo-core", "MaxText")
+# transformers from 4.40.0 (April 2024) to the summer gave sdpa a mask whether a sample was padded or not.
+_MASKED = ("chenyaofo",)
 _PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq"}
 _FORMS: dict[str, dict[str, Any]] = {
     "llama": {},
@@ -34,6 +36,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "gelu-parallel": {"gated": False, "norm": "layer", "biases": True, "norms_per_layer": 1},
     "gelu-parallel-bare": {"gated": False, "norm": "layer"},
     "gpt": {"gated": False, "norm": "layer", "biases": True, "tied": True, "positions": 2048},
+    "mpt": {"gated": False, "norm": "layer", "tied": True},
     "ungated": {"gated": False},
     "ungated-norms": {"gated": False, "head_norms": True},
     "norms": {"head_norms": True},
@@ -130,7 +133,8 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         holds_inputs=_holds_inputs(row),
         frozen_inputs=_frozen_inputs(row["source"]),
         adapter_dropout=row["source"] in _WITH_DROPOUT,
-        joined_projections=row["source"] == "LitGPT",
+        joined_projections=row["source"].startswith("LitGPT"),
+        masked_attention=row["source"] in _MASKED,
         offload=row["offload"] or "none",  # type: ignore[arg-type]
         flash_attention=row["flash_attention"] == "yes",
         fused_optimizer=row["optimizer"].endswith("-fused"),

@@ -7,13 +7,20 @@ import pytest
 
 from raybench.errors import UsageError
 from raybench.hardware.gpus import gpu_for
-from raybench.performance_model.efficiency import CALIBRATION, SPREAD, SPREAD_OF_OTHERS, expected_efficiency
+from raybench.performance_model.efficiency import (
+    AMD_SPREAD,
+    CALIBRATION,
+    SPREAD,
+    SPREAD_OF_OTHERS,
+    Efficiency,
+    expected_efficiency,
+)
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.presets import preset_named
 from raybench.performance_model.training_setup import TrainingSetup, heaviest
 from raybench.performance_model.work import clock_share, work_of
 from tests.performance_model.calibration_fit import Observation, fitted, observations
-from tests.performance_model.leave_one_out import outcome
+from tests.performance_model.leave_one_out import outcome, promised
 from tests.performance_model.other_formulas import FORMULAS
 from tests.performance_model.published_runs import all_runs
 
@@ -31,8 +38,8 @@ def observed() -> list[Observation]:
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 27
-    assert len(observed()) == 442
+    assert len({run.source for run in RUNS}) == 40
+    assert len(observed()) == 482
 
 
 def test_the_constants_are_the_fit_of_the_published_rows() -> None:
@@ -50,9 +57,11 @@ def test_full_trainings_of_an_unseen_source_are_within_bounds_that_say_something
 
 
 def test_what_ran_out_of_memory_is_hardly_ever_told_to_fit() -> None:
-    told = [estimate(run.request).fits for run in RUNS if run.fits is False]
-    assert len(told) == 126
-    assert sum(answer is True for answer in told) <= 3
+    """Nor with the margin that the other sources give: of the rows of one of them nothing was chosen."""
+    rows = [outcome(run, CALIBRATION) for run in RUNS if run.fits is False]
+    assert len(rows) == 150
+    assert sum(row.said is True for row in rows) <= 5
+    assert promised(rows) <= 0.05 * len(rows)
 
 
 def test_memory_is_nearer_than_other_formulas_on_every_sum_of_rows() -> None:
@@ -65,7 +74,10 @@ def test_memory_is_nearer_than_other_formulas_on_every_sum_of_rows() -> None:
             assert own[len(own) // 2] < theirs[len(theirs) // 2]
 
 
-@pytest.mark.parametrize(("gpu", "spread"), [("h100", SPREAD), ("L40S", SPREAD_OF_OTHERS), (None, SPREAD_OF_OTHERS)])
+@pytest.mark.parametrize(
+    ("gpu", "spread"),
+    [("h100", SPREAD), ("mi300x", AMD_SPREAD), ("L40S", SPREAD_OF_OTHERS), (None, SPREAD_OF_OTHERS)],
+)
 def test_a_family_that_no_source_has_gets_wider_bounds(gpu: str | None, spread: float) -> None:
     found = expected_efficiency(gpu_for(gpu) if gpu else None, LLAMA, replace(SETUP, compiled=False))
     assert found.high / found.low == pytest.approx(spread**2)
@@ -123,6 +135,31 @@ def test_a_gpu_whose_best_product_is_far_from_its_peak_is_slower() -> None:
     """MI300X has a third more at its peak than H100, and reaches less."""
     h100, mi300x = (work_of(gpu_for(name), LLAMA, SETUP).products for name in ("h100", "mi300x"))
     assert mi300x > h100
+
+
+def test_fp8_makes_products_faster_and_what_it_casts_takes_the_more_of_that_the_smaller_they_are() -> None:
+    """Products of GPT-2 XL are as wide as 1600: ROCm/TransformerEngine's issue 72 has 490 TFLOP/s on an H100."""
+    gains = {}
+    for name in ("gpt2-xl", "llama-8b", "llama-70b"):
+        model, setup = preset_named(name), replace(SETUP, sequence_length=1024, batch_size=14, compiled=True)
+        wide, narrow = (work_of(gpu_for("h100"), model, setup, None, dtype) for dtype in ("bf16", "fp8"))
+        assert narrow.products < wide.products
+        assert narrow.attention == wide.attention
+        gains[name] = CALIBRATION.seconds(wide) / CALIBRATION.seconds(narrow)
+    assert 1 < gains["gpt2-xl"] < gains["llama-8b"] < gains["llama-70b"] < 1.6
+
+
+def test_shares_that_are_given_know_nothing_of_fp8() -> None:
+    """They are of the peak in 16 bits, and products take a half or so of the time."""
+    run = next(run for run in OTHERS if run.request.dtype == "fp8" and run.source == "torchtitan")
+    given = Efficiency(low=0.4, high=0.4, source="given")
+    times = [
+        estimate(replace(run.request, dtype=dtype, efficiency=given), alone=False).step_seconds
+        for dtype in ("bf16", "fp8")
+    ]
+    assert times[0] is not None
+    assert times[1] is not None
+    assert times[1][0] < times[1][1] < times[0][1]
 
 
 def test_a_kernel_that_skips_what_the_mask_drops_does_half() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.performance_model.configs.counted_config import counted, estimated
 from tests.performance_model.configs.test_model_config import MODELS
 
-pytestmark = pytest.mark.long  # twenty-one models twice: minutes
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]  # twenty-one models twice: minutes, more beside others
 
 
 def test_memory_is_that_of_the_tensors_of_transformers(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from raybench.weighing import Repeats, half_width, repeats_of, weigh
 
 LONG_SECONDS = 0.05  # an operation that takes so long waits for a link, not for a process to be woken
 ENOUGH = 0.025  # half of the 5 % that a comparison is to show: same is told from slower whichever of them it is
-_TAIL = 0.05 / 2
+_LEVEL = 0.05  # of all intervals of a comparison together (Bonferroni)
 _PAUSES_SECONDS = (5.0, 10.0, 20.0, 30.0)
 
 
@@ -45,7 +45,7 @@ class FigureSpread:
 
 def widest_spread(benchmarks: Sequence[BenchmarkResult]) -> FigureSpread | None:
     """The figure that its launches show least well; None where each is known well enough, or none is judged."""
-    found = [one for benchmark in benchmarks for one in _spreads(benchmark)]
+    found = [one for benchmark in benchmarks for one in _spreads(benchmark, _tail(benchmarks))]
     worst = max(found, key=lambda one: one.share, default=None)
     return None if worst is None or worst.share <= ENOUGH else worst
 
@@ -55,7 +55,7 @@ def reason_for_more(benchmarks: Sequence[BenchmarkResult]) -> str | None:
     worst = widest_spread(benchmarks)
     if worst is not None:
         return worst.text
-    judged = [benchmark for benchmark in benchmarks if any(_spreads(benchmark))]
+    judged = [benchmark for benchmark in benchmarks if any(_spreads(benchmark, _LEVEL))]
     uses = max((one.machine_use for one in judged), key=lambda one: stolen_share(one) or 0.0, default=())
     return next(iter(stolen_warnings(uses)), None) if (stolen_share(uses) or 0.0) >= MAX_STOLEN else None
 
@@ -70,21 +70,27 @@ def is_long(point: Point) -> bool:
     return point.message_bytes >= LEAST_BYTES or point.seconds.median >= LONG_SECONDS
 
 
-def _spreads(benchmark: BenchmarkResult) -> Iterator[FigureSpread]:
+def _tail(benchmarks: Sequence[BenchmarkResult]) -> float:
+    """Of one figure of a comparison of two such runs: of all points, and of what they have together by benchmark."""
+    counts = [len(one.points) + len(one.workload) for one in benchmarks]
+    return _LEVEL / max(sum(counts) + sum(count > 1 for count in counts), 1) / 2
+
+
+def _spreads(benchmark: BenchmarkResult, tail: float) -> Iterator[FigureSpread]:
     name = " ".join(filter(None, (benchmark.name, benchmark.variation)))
     for point in benchmark.points:
         if point.samples_seconds and point.source_rank is None and is_long(point):
             launches = [launch for launch in point.launches if any(launch)]
-            yield _spread(f"{name}, {point_label(point)}", repeats_of(launches))
+            yield _spread(f"{name}, {point_label(point)}", repeats_of(launches), tail)
     for one in benchmark.workload:
         if isinstance(one, TrainingPoint) and one.complete and one.seconds.median >= LONG_SECONDS:
             steps = [[launch] for launch in one.launches if launch]
-            yield _spread(f"{name}, {one.label}", repeats_of(steps, is_mean=True))
+            yield _spread(f"{name}, {one.label}", repeats_of(steps, is_mean=True), tail)
 
 
-def _spread(label: str, launches: Repeats) -> FigureSpread:
+def _spread(label: str, launches: Repeats, tail: float) -> FigureSpread:
     share = math.inf
     if launches.count > 1:
         both = weigh(launches, launches)
-        share = math.expm1(half_width(*both, _TAIL))
+        share = math.expm1(half_width(*both, tail))
     return FigureSpread(label=label, share=share, launches=launches.count)

@@ -55,6 +55,12 @@ def test_quiet_launches_after_those_that_were_held_up_are_enough() -> None:
     assert widest_spread([result(*map(steady, [*held, *[0.0894] * 9]))]) is None
 
 
+def test_of_many_figures_each_has_to_be_known_better() -> None:
+    one = result(*map(steady, (0.0894, 0.0900, 0.0906)))
+    assert widest_spread([one]) is None
+    assert widest_spread([one] * 20) is not None
+
+
 def test_what_waits_for_a_process_or_is_one_pair_of_many_is_not_judged() -> None:
     assert widest_spread([result(*map(steady, (0.001, 0.002, 0.004)))]) is None
     assert widest_spread([result(*map(steady, HELD_UP[1]), source_rank=0)]) is None

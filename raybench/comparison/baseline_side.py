@@ -44,11 +44,13 @@ def _kept(key: FigureKey, one: SideFigure) -> BaselineFigure:
         allowed=one.allowed,
         order=one.order,
         levels=tuple(tuple(math.exp(next(levels)) for _ in run) for run in one.runs),
+        samples=one.runs,
+        stolen=one.stolen if len(one.stolen) == len(one.runs) else (),
     )
 
 
 def baseline_side(name: str, kept: RunsBaseline) -> Side:
-    """The baseline as a side: a launch has one sample, its level."""
+    """The baseline as a side; a launch of which no samples were kept has one, its level."""
     return Side(
         name=name,
         kind=kept.kind,
@@ -63,7 +65,13 @@ def baseline_side(name: str, kept: RunsBaseline) -> Side:
 
 def _figure(one: BaselineFigure) -> tuple[FigureKey, SideFigure]:
     key = FigureKey(benchmark=one.benchmark, parameters=one.parameters, point=one.point, quantity=one.quantity)
-    runs = tuple(tuple(((level,),) for level in launches) for launches in one.levels)
+    runs = one.samples or tuple(tuple(((level,),) for level in launches) for launches in one.levels)
     return key, SideFigure(
-        unit=one.unit, runs=runs, is_better=one.is_better, is_mean=one.is_mean, allowed=one.allowed, order=one.order
+        unit=one.unit,
+        runs=runs,
+        is_better=one.is_better,
+        is_mean=one.is_mean,
+        allowed=one.allowed,
+        order=one.order,
+        stolen=one.stolen,
     )

@@ -2,17 +2,24 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from raybench.cli.comparing.baseline import command
+from raybench.comparison.baseline_side import baseline_of_runs, baseline_side
+from raybench.comparison.comparing import compare
+from raybench.comparison.joined import joined_side
 from raybench.documents.comparison.baseline import RunsBaseline
 from raybench.documents.loading import load_document
+from raybench.documents.reading import DocumentError
 from raybench.errors import UsageError
 from raybench.reports.formats import FORMATS
 from raybench.services.comparing.baseline import check_baseline, create_baseline
+from tests.comparison.recorded import SERIES, sampled_run
 from tests.comparison.test_report_sides import COLLECTIVE
 
 FACTORS = (1.0, 1.004, 0.997, 1.002, 0.999)  # of runs of one machine: under 1 % apart
@@ -62,6 +69,38 @@ def test_a_baseline_is_read_as_it_was_written_and_shown_in_every_format(healthy:
     made = create_baseline([healthy])
     assert RunsBaseline.of_json(json.loads(json.dumps(made.to_json())), "it") == made
     assert all(len(FORMATS[name].render(made)) > 40 for name in FORMATS)
+
+
+def test_a_baseline_says_what_its_runs_themselves_would() -> None:
+    """Its samples tell a launch that was held up, as in ``compare``; one of before they were kept has levels."""
+    names = list(sampled_run(SERIES["load 3 to 16"][0]).figures)
+    runs = [run for run in SERIES["load 3 to 16"] if run["rate"] == "100mbit"]
+    sides = [replace(sampled_run(run), run_ids=(str(number),)) for number, run in enumerate(runs)]
+    kept = baseline_of_runs(joined_side("B", sides[:6]))
+    read = RunsBaseline.of_json(json.loads(json.dumps(kept.to_json())), "it")
+    found = [compare([side, sides[6]]) for side in (joined_side("B", sides[:6]), baseline_side("B", read))]
+    shown = [[(one.ratio, one.low, one.high) for one in each.figures] for each in found]
+    for before, after in zip(*shown, strict=True):
+        assert after == pytest.approx(before)
+    older = {**kept.to_json(), "figures": [{**one, "samples": []} for one in kept.to_json()["figures"]]}
+    levels = baseline_side("B", RunsBaseline.of_json(older, "it"))
+    assert [len(launch[0]) for launch in levels.figures[names[0]].launches] == [1] * 18
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"samples": [[[[1.0]]]]}, "samples of other launches"),
+        ({"samples": [[[[]]]] * 5}, "a launch without a sample"),
+        ({"stolen": [0.1]}, "shares of other runs"),
+        ({"samples": [[[[-1.0]]]] * 5}, "Expected `float`"),
+    ],
+)
+def test_samples_of_a_baseline_that_cannot_be_are_damage(healthy: Path, changed: dict[str, Any], why: str) -> None:
+    content = create_baseline([healthy]).to_json()
+    content["figures"][0] |= changed
+    with pytest.raises(DocumentError, match=why):
+        RunsBaseline.of_json(content, "it")
 
 
 def test_too_few_runs_are_no_baseline(healthy: Path) -> None:

@@ -16,7 +16,9 @@ Level = Annotated[float, Meta(gt=0, lt=1e30)]
 class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
     """One figure: ``levels[run][launch]`` in ``unit``, each the median of a launch's samples, or their mean.
 
-    The other fields are those of a comparison's figure.
+    ``samples[run][launch][block]``: those samples, which tell a launch that something held up from the others; empty in
+    a baseline from before they were kept. ``stolen``: of each run the share of its processors that other virtual machines
+    had, None where unknown. The other fields are those of a comparison's figure.
     """
 
     benchmark: str
@@ -29,10 +31,18 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
     allowed: Annotated[float, Meta(ge=0, lt=1e3)]
     order: float
     levels: tuple[tuple[Level, ...], ...]
+    samples: tuple[tuple[tuple[tuple[Level, ...], ...], ...], ...] = ()
+    stolen: tuple[Annotated[float, Meta(ge=0, le=1)] | None, ...] = ()
 
     def contradiction(self) -> str | None:
-        """Whether each of its runs has a figure."""
-        return None if self.levels and all(self.levels) else "a figure without a run, or of a run without a launch"
+        """Whether each of its runs has a figure, and samples are those of these launches."""
+        if not self.levels or not all(self.levels):
+            return "a figure without a run, or of a run without a launch"
+        if self.samples and tuple(map(len, self.samples)) != tuple(map(len, self.levels)):
+            return "samples of other launches than the levels"
+        if any(not any(launch) for run in self.samples for launch in run):
+            return "a launch without a sample"
+        return None if len(self.stolen) in (0, len(self.levels)) else "shares of other runs than the levels"
 
 
 class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):

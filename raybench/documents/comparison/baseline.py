@@ -17,8 +17,8 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
     """One figure: ``levels[run][launch]`` in ``unit``, each the median of a launch's samples, or their mean.
 
     ``samples[run][launch][block]``: those samples, which tell a launch that something held up from the others; empty in
-    a baseline from before they were kept. ``stolen``: of each run the share of its processors that other virtual machines
-    had, None where unknown. The other fields are those of a comparison's figure.
+    a baseline from before they were kept. ``stolen``: of each run the share of its processors that other virtual
+    machines had, None where unknown. The other fields are those of a comparison's figure.
     """
 
     benchmark: str

@@ -2,6 +2,9 @@
 
 import queue
 import threading
+import time
+
+_LONGEST_WAIT = 0.5  # seconds
 
 
 class SignalEvent(threading.Event):
@@ -30,11 +33,19 @@ class SignalEvent(threading.Event):
         raise NotImplementedError("a stop that was asked for is not taken back")
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until it is set, or for ``timeout`` seconds. Returns whether it is set."""
-        if not self._over:
+        """Until it is set, or for ``timeout`` seconds. Returns whether it is set.
+
+        A signal that comes just before the thread waits, or that the system gives to another thread, wakes nobody; its
+        handler runs when the main thread does. So nobody waits longer than half a second without a look.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._over:
+            left = _LONGEST_WAIT if end is None else min(_LONGEST_WAIT, end - time.monotonic())
             try:
-                self._woken.get(timeout=None if timeout is None else max(0.0, timeout))
+                self._woken.get(timeout=max(0.0, left))
             except queue.Empty:
-                return self._over
+                if end is None or time.monotonic() < end:
+                    continue
+                break
             self._woken.put(None)  # for the next one that waits
         return self._over

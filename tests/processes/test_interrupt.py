@@ -104,6 +104,23 @@ print("over")
     assert ended.stdout == "over\n", ended.stderr
 
 
+def test_a_signal_that_another_thread_takes_ends_the_wait_of_the_main_thread() -> None:
+    """Nothing wakes the main thread then, as where the signal comes in the moment before it waits."""
+    code = """
+import os, signal, threading, time
+from raybench.processes.interrupt import Interrupt
+
+with Interrupt().installed() as interrupt, interrupt.deferred():
+    taker = threading.Thread(target=time.sleep, args=(3,))
+    taker.start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    threading.Timer(0.2, lambda: signal.pthread_kill(taker.ident, signal.SIGTERM)).start()
+    begun = time.monotonic()
+    print(interrupt.event.wait(3), time.monotonic() - begun < 2.5)
+"""
+    assert python(code).stdout == "True True\n"
+
+
 LOST = """
 import os, signal, sys, time
 from raybench.processes.lost_interrupt import send_lost_interrupts_again

@@ -232,6 +232,7 @@ def slow_third_rank(rank: int) -> None:
     step.Trainer._update = late
 
 
+@pytest.mark.alone  # four ranks on two processors: what runs beside them holds up one of the others as well
 @pytest.mark.parametrize("sharding", [pytest.param("full", marks=pytest.mark.long), "grad-op"])
 def test_a_slow_rank_among_shards_is_named(sharding: str) -> None:
     little = {"model": "mlp", "sequence_length": None}  # next to the sleep its work is nothing, on busy cores too

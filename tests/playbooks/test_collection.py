@@ -44,6 +44,7 @@ def test_yaml_is_as_yamllint_wants_it() -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.long  # every day ansible-lint, which asks Ansible the same of each
 def test_every_playbook_is_syntactically_right() -> None:
     require_ansible()
     names = sorted(path.name for path in (REPOSITORY / "playbooks").glob("*.yml"))

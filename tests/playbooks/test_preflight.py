@@ -69,7 +69,7 @@ def test_on_this_machine_inside_the_folder_and_from_the_root(tmp_path: Path) -> 
     assert all(name.startswith("drift-") for name in names[2:])
 
 
-@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("named", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_preflight_yml_from_the_root_as_it_is_typed(tmp_path: Path, named: bool) -> None:
     hosts = ["-i", inventory(tmp_path, {"n1": {}})] if named else []
     done = playbook("preflight.yml", *hosts, *SHORT, "-e", f"preflight_output_dir={tmp_path}/a")

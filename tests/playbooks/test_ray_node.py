@@ -262,7 +262,9 @@ def test_a_port_of_somebody_else_is_named_with_its_holder_and_the_variable_that_
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("hosts", "kept"), [(["gpu-01", "gpu-02"], True), (["localhost"], False)])
+@pytest.mark.parametrize(
+    ("hosts", "kept"), [pytest.param(["gpu-01", "gpu-02"], True, marks=pytest.mark.long), (["localhost"], False)]
+)
 def test_taking_down_other_hosts_leaves_the_record_of_a_cluster_and_its_token(
     hosts: list[str], kept: bool, tmp_path: Path
 ) -> None:

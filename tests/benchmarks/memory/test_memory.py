@@ -58,8 +58,10 @@ def context(ranks: int = 1) -> RankContext:
                      0.06, marks=pytest.mark.long),
         ({"model": "small", "sequence_length": 64, "batch_sizes": (2,), "strategy": "fsdp", "shards": 8,
           "sharding": "grad-op"}, 0.06),
-        ({"model": "small", "sequence_length": 128, "batch_sizes": (8,), "checkpoint_activations": True}, 0.06),
-        ({"model": "small", "sequence_length": 64, "batch_sizes": (2,), "strategy": "lora"}, 0.06),
+        pytest.param({"model": "small", "sequence_length": 128, "batch_sizes": (8,), "checkpoint_activations": True},
+                     0.06, marks=pytest.mark.long),
+        pytest.param({"model": "small", "sequence_length": 64, "batch_sizes": (2,), "strategy": "lora"},
+                     0.06, marks=pytest.mark.long),
     ],
 )  # fmt: skip
 def test_the_estimate_is_near_what_the_allocator_gave(options: dict[str, Any], tolerance: float) -> None:

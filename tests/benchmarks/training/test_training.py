@@ -115,6 +115,7 @@ def test_bytes_of_a_step_are_those_of_the_parameters() -> None:
     assert fsdp.wire_bytes == pytest.approx((3 * (parameters - outer) + 2 * outer) * 4 / 2, rel=0.01)
 
 
+@pytest.mark.long  # every day those of another hook, bucket by bucket, below
 def test_bytes_of_a_step_are_halved_by_rounding_gradients() -> None:
     point = trained("ddp", overlap_steps=1, comm_hook="bf16")
     assert point.verified is True, point.check
@@ -160,6 +161,7 @@ def test_what_the_device_lacks_is_skipped_with_the_reason() -> None:
     assert "hybrid" in str(skipped("fsdp", sharding="hybrid"))
 
 
+@pytest.mark.long  # every day their memory: tests/performance_model, and shards of all ranks above
 def test_hybrid_shards_stay_within_their_node() -> None:
     point = trained("fsdp", ranks=4, sabotage=two_ranks_a_node, sharding="hybrid", overlap_steps=1)
     assert point.verified is True
@@ -336,6 +338,7 @@ def test_weights_that_a_node_lacks_are_said_with_its_name() -> None:
     assert failed.error.startswith(said + "every node needs that folder")
 
 
+@pytest.mark.long  # every day the trace of one: test_profile.py
 def test_two_strategies_keep_both_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAYBENCH_RANK_FOLDER", str(tmp_path))
     little = {"model": "mlp", "sequence_length": None, "profile": True, "overlap_steps": 1}

@@ -1,13 +1,19 @@
 """When a run launches again: only where its launches lie too far apart to show 5 %, and of what waits for a link."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from raybench.benchmarks.machine_use import MachineSeconds, machine_use
+from raybench.config import RunConfig
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.point import Point
+from raybench.execution.record import RunRecord
+from raybench.execution.run import Run
 from raybench.more_launches import pause_seconds, reason_for_more, widest_spread
 from tests.comparison.recorded import SERIES
 
@@ -91,3 +97,58 @@ def test_pauses_grow_and_end_at_half_a_minute() -> None:
 def test_most_recorded_runs_want_no_more() -> None:
     runs = [[[one / 1e6 for one in launch] for launch in run["microseconds"]["1024K"]] for run in SERIES[QUIET_SERIES]]
     assert sum(widest_spread([result(*launches)]) is not None for launches in runs) <= len(runs) / 4
+
+
+class _Taking:
+    """A collector whose launches are these, as far as they were made; and what a run says to a channel."""
+
+    def __init__(self, levels: Sequence[float]) -> None:
+        self.levels, self.notes = levels, list[str]()
+
+    def results(self, launches: int, _reason: None) -> tuple[BenchmarkResult, ...]:
+        return (result(*map(steady, self.levels[:launches])),)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def mark(self, *_: object) -> None:
+        """Nobody watches."""
+
+    def wait(self, seconds: float) -> None:
+        self.notes.append(f"{seconds:.0f} s")
+
+
+HELD, QUIET_AGAIN = (0.0990, 0.1029, 0.0900), (0.0894,) * 9
+
+
+@pytest.mark.parametrize(
+    ("levels", "options", "emulated", "launches", "pauses"),
+    [
+        (QUIET_AGAIN, {"repeats": 3}, False, 3, []),
+        ((*HELD, *QUIET_AGAIN), {"repeats": 3}, False, 9, ["5 s", "10 s", "20 s", "30 s", "30 s", "30 s"]),
+        ((*HELD, *QUIET_AGAIN), {"repeats": 3, "max_repeats": 4}, False, 4, ["5 s"]),
+        ((*HELD, *QUIET_AGAIN), {"repeats": 3, "max_repeats": 3}, False, 3, []),
+        ((*HELD, *QUIET_AGAIN), {"repeats": 3, "timeout": 12.0}, False, 5, ["5 s", "10 s"]),  # nothing takes time here
+        ((*HELD, *QUIET_AGAIN), {"repeats": 3, "timeout": 4.0}, False, 3, []),
+        ((*HELD, *QUIET_AGAIN), {"repeats": 3}, True, 3, []),
+        ((*HELD, *QUIET_AGAIN), {"repeats": 3, "max_repeats": 5}, True, 5, ["5 s", "10 s"]),
+        (HELD, {"repeats": 1}, False, 1, []),
+        ((0.09, 0.0901, 0.099), {"repeats": 1, "max_repeats": 4}, False, 2, ["5 s"]),  # a second one agrees
+    ],
+)
+def test_a_run_launches_again_until_its_launches_agree_or_a_bound_is_met(
+    levels: tuple[float, ...], options: dict[str, Any], emulated: bool, launches: int, pauses: list[str], tmp_path: Path
+) -> None:
+    taking = _Taking(levels)
+    record = RunRecord(config=RunConfig(**options), run_id="run")
+    interrupt = SimpleNamespace(event=taking)
+    run = Run(record=record, channel=taking, interrupt=interrupt, workplace=tmp_path)
+    made = []
+    for number in run._launch_numbers(SimpleNamespace(collector=taking, emulated=emulated)):
+        made.append(number)
+        record.launches = number + 1
+    assert made == list(range(launches))
+    assert [note for note in taking.notes if note.endswith(" s")] == pauses
+    assert [note.partition(",")[0] for note in taking.notes if not note.endswith(" s")] == (
+        ["launching again"] if pauses else []
+    )

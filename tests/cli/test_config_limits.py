@@ -14,6 +14,8 @@ from raybench.errors import UsageError
         ({"iters": 1_000_001}, "--iters is 1000001; it may be at most 1000000"),
         ({"warmup": 1_000_001}, "--warmup is 1000001"),
         ({"blocks": 10_001}, "--blocks is 10001; it may be at most 10000"),
+        ({"repeats": 3, "max_repeats": 2}, "--max-repeats is 2; it must be at least --repeats, 3"),
+        ({"max_repeats": 1001}, "--max-repeats is 1001; it may be at most 1000"),
         ({"repeats": 1001}, "--repeats is 1001; it may be at most 1000"),
         ({"nodes": 100_001}, "--nodes is 100001; it may be at most 100000"),
         ({"gpus_per_node": 1025}, "--gpus-per-node is 1025; it may be at most 1024"),

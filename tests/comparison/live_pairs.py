@@ -3,8 +3,9 @@
 Two nodes of the lab, their link held by tc at 100 Mbit/s, and in every third run at 95: 5 % slower. Each run is a
 ``raybench run`` of its own on the lab's Ray cluster. Runs of the same thing are paired with those nearest in time, each
 slower one with every other; the order of measuring alternates, so that what else the machine does meets both sides.
-20 rounds, 20 minutes on 2 idle cores, make 168 pairs of the same and 20 neighbours. Limits: the verdict on the same
-thing twice is "no difference" for 95 of 100 pairs, and 5 % is found in 19 of 20.
+20 rounds, 20 to 40 minutes on 2 idle cores (by how often runs launch again), make 168 pairs of the same and 20
+neighbours. Limits: the verdict on the same thing twice is "no difference" for 95 of 100 pairs, and 5 % is found in 19
+of 20.
 """
 
 import argparse

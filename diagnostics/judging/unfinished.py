@@ -6,6 +6,17 @@ from diagnostics.parsers.programs.restarts import RESTART
 
 _LAZY_CONNECTION = (2, 22, 0)
 _CONNECTED = ("connected", "destroy")
+_STEPS = (
+    "network",
+    "socket-devices",
+    "ib-devices",
+    "comm-nodes",
+    "init-complete",
+    "channel",
+    "connected",
+    "collective",
+)
+_ENDS = ("destroy", "tests-ended", "work-done")
 
 
 def unfinished(facts: JobFacts) -> str:
@@ -25,11 +36,8 @@ def unfinished(facts: JobFacts) -> str:
             f"(`Init COMPLETE`), the first of them pid {stopped[0].pid} on {stopped[0].host}. "
             "Give the whole log of every rank, with NCCL_DEBUG=INFO."
         )
-    if trying := _still_trying(facts):
-        return (
-            f"{trying.origin.host or 'a rank'} goes on trying what fails up to the end of its log: "
-            f"{quote(trying.text)[:160]}. The job waits for it, or the log is cut. Give the whole log."
-        )
+    if trying := still_trying(facts):
+        return told_of(trying)
     if _left_connecting(facts):
         return (
             "the log ends while ranks connect to each other for their first collective: no line shows that they are "
@@ -70,13 +78,31 @@ def _stopped_at_start(facts: JobFacts) -> list[Process]:
     ]
 
 
-def _still_trying(facts: JobFacts) -> Event | None:
-    """A call that a process repeats up to the last that it prints; None where each attempt leads on."""
-    for event in facts.of("connect-retry", "retry"):
-        process = facts.processes.get(event.origin.process) if event.origin.process else None
-        if process is not None and process.last_progress < event.origin.sequence:
-            return event
-    return None
+def still_trying(facts: JobFacts) -> Event | None:
+    """A call that is repeated up to the last that its process prints; None where each attempt leads on."""
+    return next((event for event in facts.of("connect-retry", "retry") if is_last_step(event, facts)), None)
+
+
+def told_of(trying: Event) -> str:
+    """What is said of a call that is repeated up to the end."""
+    return (
+        f"{trying.origin.host or 'a rank'} goes on trying what fails up to the end of its log: "
+        f"{quote(trying.text)[:160]}. The job waits for it, or the log is cut. Give the whole log."
+    )
+
+
+def is_last_step(event: Event, facts: JobFacts) -> bool:
+    """Whether nothing that comes behind a line, of its process or else of its file, shows that the start goes on."""
+    origin = event.origin
+    if facts.went_on(event):
+        return False
+    if (process := facts.processes.get(origin.process) if origin.process else None) is not None:
+        return process.last_progress < origin.sequence
+    return not any(one.origin.file == origin.file and _is_behind(one, event) for one in facts.of(*_STEPS, *_ENDS))
+
+
+def _is_behind(one: Event, event: Event) -> bool:
+    return one.origin.sequence > event.origin.sequence
 
 
 def _left_connecting(facts: JobFacts) -> bool:

@@ -9,7 +9,7 @@ from diagnostics.facts import JobFacts
 from diagnostics.findings import Diagnosis, Finding, Verdict
 from diagnostics.inputs.reader import A_TRACE
 from diagnostics.judging.rank_table import missing_ranks
-from diagnostics.judging.unfinished import unfinished
+from diagnostics.judging.unfinished import still_trying, told_of, unfinished
 from diagnostics.parsers.steps import is_last_row, is_row, is_unchecked_row, tells_rate
 from diagnostics.rules.program.tracebacks import unread_traceback
 
@@ -214,6 +214,8 @@ def _read_instead(verdict: Verdict, network: str, findings: Sequence[Finding], f
     """What was read instead of lines of NCCL that show a job: an error that nobody knows, or nothing of NCCL's."""
     if verdict == "unknown" and (unread := _unread_error(findings, facts)):
         return f"It is open whether the run works: {unread}"
+    if verdict == "unknown" and (trying := still_trying(facts)) is not None:
+        return f"It is open whether the run works: {told_of(trying)}"
     return "" if _cut_table(facts) else _without_nccl(network, facts)
 
 

@@ -180,6 +180,37 @@ def test_a_rank_that_is_refused_at_loopback_to_the_end_of_its_log(lines: list[st
     assert not verdict or diagnosis.verdict == verdict
 
 
+TRIED = "connect to 10.9.0.4<40113> returned {}, retrying (1/34) after sleep for 100 msec"
+OF_N9 = "n9:41:42 [0] NCCL INFO socketPollConnect: "
+STEPS = "\n".join(f"iter {number} loss 0.5 12.1 tokens/s" for number in range(3))
+
+
+@pytest.mark.parametrize(("lines", "severity"), [
+    ([OF_N9 + TRIED.format("Network is unreachable")], "warning"),
+    ([f"[rank1]: {TRIED.format('No route to host')}"], "warning"),
+    (["NCCL INFO Call to connect returned No route to host, retrying"], "warning"),
+    ([f"NCCL INFO {TRIED.format('Host is down')}", "job ended"], "warning"),
+    ([OF_N9 + TRIED.format("No route to host"), "RuntimeError: NCCL error: unhandled system error"], "critical"),
+    ([OF_N9 + TRIED.format("Network is unreachable"), COMPLETE], ""),
+    ([OF_N9 + TRIED.format("Network is unreachable"), STEPS], ""),
+    ([f"NCCL INFO {TRIED.format('No route to host')}", COMPLETE.partition(" [0] ")[2]], ""),
+    ([OF_N9 + TRIED.format("Connection refused")], ""),
+])  # fmt: skip
+def test_an_attempt_without_a_route_that_nothing_follows(lines: list[str], severity: str) -> None:
+    diagnosis = _alone("\n".join(lines))
+    found = {finding.rule: finding.severity for finding in diagnosis.findings}
+    assert found.get("wrong-interface", "") == severity
+    assert severity != "warning" or "No problem is shown" not in diagnosis.explanation
+
+
+@pytest.mark.parametrize("line", [OF_N9 + TRIED.format("Connection refused"), TRIED.format("Connection refused"),
+                                  "NCCL INFO Call to connect returned Connection refused, retrying"])  # fmt: skip
+def test_no_problem_is_shown_never_stands_over_an_attempt_that_failed_last(line: str) -> None:
+    diagnosis = _alone(line)
+    assert diagnosis.verdict == "unknown"
+    assert diagnosis.explanation.startswith("It is open whether the run works: ")
+
+
 def test_an_xid_goes_before_the_cuda_error_that_follows_from_it() -> None:
     xid = "kernel: NVRM: Xid (PCI:0000:1b:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 11 (0x1 0x2)"
     finding = _diagnose(f"{CUDA}\n{xid}").findings[0]

@@ -3,7 +3,8 @@
 Symptom: ``Connect to 192.0.2.1<4312> failed : Connection refused`` or ``Connection timed out``; a host name that does
 not resolve; a bad NCCL_COMM_ID; a port that is taken; no route any more to a rank that was connected; PyTorch's store
 that cannot be reached up to the end of the log; UCX's ``Destination is unreachable``;
-a failure stack without its warning (``misc/socket.cc:567 -> 2``, then ``bootstrap.cc:270 -> 2``).
+a failure stack without its warning (``misc/socket.cc:567 -> 2``, then ``bootstrap.cc:270 -> 2``); an attempt that
+nothing answered (``returned Connection timed out, retrying``) and nothing of the start follows (a warning).
 
 Why: refused (111): nobody listens there, because that process died, or another process's address was used. Timed out
 (110): a firewall or security group drops the packets, or the route is wrong. No route (113, 101) after data had flowed:
@@ -27,9 +28,11 @@ from diagnostics.rules.bootstrap.connecting import (
     had_worked,
     is_gone,
     is_unrouted,
+    last_attempts,
     socket_error,
     unanswered,
 )
+from diagnostics.rules.bootstrap.left_trying import left_trying
 
 _UNKNOWN = (
     "Refused means that nobody listens: look for the process that ended first. Timed out means that packets are "
@@ -58,7 +61,7 @@ def check(facts: JobFacts) -> Outcome:
     store += _tried_in_vain(facts)
     events = sorted(failed + bad + store, key=lambda event: event.origin.sequence)
     if not events:
-        return _of_own_socket(facts) or _by_stack(facts)
+        return _of_own_socket(facts) or _by_stack(facts) or _by_last_attempt(facts)
     first = events[0]
     peers = sorted({event.fields["peer"].split("<")[0] for event in failed if "peer" in event.fields})
     error = socket_error(first)
@@ -108,11 +111,17 @@ def _of_own_socket(facts: JobFacts) -> Outcome | None:
     )
 
 
-def _by_stack(facts: JobFacts) -> Outcome:
+def _by_last_attempt(facts: JobFacts) -> Outcome:
+    """An attempt that nothing answered, behind which the log shows nothing more of the start."""
+    tried = [event for event in last_attempts(facts) if _is_here(event, facts)]
+    return found(left_trying(facts, tried)) if tried else CLEAR
+
+
+def _by_stack(facts: JobFacts) -> Outcome | None:
     """What a failure stack tells alone: that a connection failed, and not to whom or why."""
     events = failed_by_stack(facts)
     if not events:
-        return CLEAR
+        return None
     return found(
         conclude(
             facts,
@@ -151,7 +160,7 @@ def _is_here(event: Event, facts: JobFacts) -> bool:
 RULE = Rule(
     id="bootstrap-unreachable",
     title="A peer cannot be reached",
-    severity="critical",
+    severity="critical; warning where an attempt is the last of the log",
     actions=("check-reachability", "choose-interface", "look-at-rank"),
     check=check,
     explained_by=("wrong-interface", "peer-died"),

@@ -7,6 +7,7 @@ from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.judging.error_number import ErrorNumber, named_error
 from diagnostics.judging.stacks import lone_stacks
+from diagnostics.judging.unfinished import is_last_step
 from diagnostics.parsers.warnings import KINDS
 from diagnostics.rules.program.run_failed import failure_lines
 
@@ -57,12 +58,31 @@ def unanswered(facts: JobFacts) -> list[Event]:
     return retries if len(retries) >= MIN_LAST_ATTEMPTS and _are_last_words(retries, facts) else []
 
 
+def last_attempts(facts: JobFacts) -> list[Event]:
+    """Attempts that found no way or no answer, behind which nothing shows that this connection or the start succeeds.
+
+    One that is refused is none of them: so it goes while ranks start one after another.
+    """
+    retries = [event for event in facts.of("connect-retry") if is_lost(event)]
+    return [event for event in retries if is_last_step(event, facts)]
+
+
+def is_lost(event: Event) -> bool:
+    """Whether no way leads to the address, or nothing answers there."""
+    error = socket_error(event)
+    return error is not None and error.name in LOST
+
+
+def explains_failure(facts: JobFacts) -> bool:
+    """Whether the run failed by an error without a cause, and no warning of NCCL tells one."""
+    told = failure_lines(facts)
+    failed = any(event.kind in ("run-error", "python-error") for event in told)
+    return failed and not any(event.kind == "unclassified-warning" or event.kind in KINDS for event in told)
+
+
 def _are_last_words(retries: list[Event], facts: JobFacts) -> bool:
     """Whether a process printed nothing behind its retries, and an error without a cause shows that the run failed."""
-    told = failure_lines(facts)
-    if not any(event.kind in ("run-error", "python-error") for event in told):
-        return False
-    if any(event.kind == "unclassified-warning" or event.kind in KINDS for event in told):
+    if not explains_failure(facts):
         return False
     speakers = {event.origin.process for event in retries} - {None}
     last = retries[-1].origin.sequence

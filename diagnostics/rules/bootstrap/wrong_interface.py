@@ -2,12 +2,14 @@
 
 Symptom: ``Bootstrap : Using docker0:172.17.0.1`` or ``lo:127.0.0.1`` in a job of several nodes; ``No route to host``
 or ``Network is unreachable`` while connecting; a failed connection to 127.0.0.1; two hosts that offer one address; a
-rank over loopback that is refused again and again up to the end of the log.
+rank over loopback that is refused again and again up to the end of the log; an attempt without a route
+(``returned No route to host, retrying (1/34)``) that nothing of the start follows (a warning).
 
 Why: NCCL picks interfaces by name, InfiniBand ones first and docker, lo and virbr last. Where the wrong one is
 picked, the peers get an address that they cannot reach. 172.17.x.x is docker's own bridge and different on every host.
 
-Not when: all ranks share one node: there even lo works; hosts of one address that complete a communicator together.
+Not when: all ranks share one node: there even lo works; hosts of one address that complete a communicator together;
+attempts that are retried, where the start completes behind them.
 
 Source: NCCL user guide, NCCL_SOCKET_IFNAME.
 """
@@ -26,9 +28,11 @@ from diagnostics.rules.bootstrap.connecting import (
     had_worked,
     is_gone,
     is_unrouted,
+    last_attempts,
     socket_error,
     unanswered,
 )
+from diagnostics.rules.bootstrap.left_trying import left_trying
 
 _BRIDGE = r"172\.17\.|172\.(?:1[89]|2\d|3[01])\.0\.1\b"  # its first network, and the host's end of those behind it
 _CONTAINER = r"^[0-9a-f]{12}$"  # docker's host name where none is given, and the network is not the host's
@@ -37,7 +41,19 @@ _LOCAL = r"^(?:lo|docker\d*|virbr\d*|veth\w*|br-[0-9a-f]{6,}|cni\d*|flannel[\w.]
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a connection has no route, or where several nodes meet over a local interface."""
-    failed = [event for event in [*facts.of("connect-failed"), *unanswered(facts)] if _is_misled(event, facts)]
+    outcome = _by_failures(facts)
+    return outcome if outcome.findings else _by_last_attempt(facts)
+
+
+def _by_last_attempt(facts: JobFacts) -> Outcome:
+    """An attempt without a route behind which the log shows nothing more of the start: NCCL would try again."""
+    tried = [event for event in last_attempts(facts) if is_unrouted(event) and not had_worked(event, facts)]
+    return found(left_trying(facts, tried)) if tried else CLEAR
+
+
+def _by_failures(facts: JobFacts) -> Outcome:
+    failed = [event for event in facts.of("connect-failed") if "retrying" not in event.fields]
+    failed = [event for event in [*failed, *unanswered(facts)] if _is_misled(event, facts)]
     if facts.multi_node is not False:
         failed += [event for event in facts.of("peer-closed") if _to_bridge(event) and not facts.survived(event)]
     doubtful = [event for event in _offers(facts) if _is_local(event)]

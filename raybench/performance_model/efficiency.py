@@ -99,10 +99,10 @@ ADAPTER_SPREAD = 1.26
 # MI250 fourteen are inside.
 AMD_SPREAD = 1.32
 # Of models with experts: how much longer a step takes than a dense one of as much work, and the factor between that
-# and a bound. Of five published trainings (tests/performance_model/published/experts.csv) that take 0.9 to 2.8 times
-# the time of dense ones: routing, products of few tokens each and uneven experts cost more or less by the software.
-# Four are within; the fifth, which drops no token and computes in fp8, is slower still.
-EXPERTS_SLOWER, EXPERTS_SPREAD = 1.35, 1.75
+# and a bound. Of 16 published trainings (tests/performance_model/published/experts.csv), whose rates are 0.5 to 1.6
+# times the middle: routing, the starts of many kernels, products of few tokens each and uneven experts cost more or
+# less by the software, and by whether all of a token's experts are in one domain of NVLink.
+EXPERTS_SLOWER, EXPERTS_SPREAD = 1.45, 1.75
 _STAND_IN = "a100"  # for a GPU that is not known, of which nothing depends on but the range that is shown
 _MOST_SHARE = 2.0  # at the peak, of nothing but scores half of which are dropped
 _KNOWN = frozenset({"A100", "A800", "H100", "H800", "H200", "B200", "GB200"})
@@ -160,7 +160,7 @@ def expected_efficiency(
     source = f"fitted to published trainings on {family}" if is_known else "of other GPUs; none of this family is known"
     if model.experts:
         share, spread = share / EXPERTS_SLOWER, max(spread, calibration.widened(work, EXPERTS_SPREAD))
-        source = "of five published trainings of models with experts, which differ by three times"
+        source = "of 16 published trainings of models with experts, which differ by four times"
     return Efficiency(
         low=min(_MOST_SHARE, share / spread),
         high=min(_MOST_SHARE, share * spread),

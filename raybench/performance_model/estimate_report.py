@@ -12,7 +12,8 @@ from raybench.documents.estimate import (
     ModelSize,
 )
 from raybench.performance_model.communication import Message
-from raybench.performance_model.estimate import Estimate, model_flops_per_token
+from raybench.performance_model.estimate import Estimate, EstimateRequest, model_flops_per_token
+from raybench.performance_model.update import one_thread_seconds
 
 Pair = tuple[float, float] | None
 
@@ -28,6 +29,7 @@ FORMULAS = {
     "cost": "nodes x price x amount / rate",
 }
 _PRESSED = {"slowest step": "a quarter longer: blocks that wait for streams fill the GPU, are let go and taken anew"}
+_OFFLOADED = "all cores of a node update; with one thread a rank, as torchrun starts it, {:.0f} s: set OMP_NUM_THREADS"
 _BUBBLE = {"bubble": "(stages - 1) / (virtual stages x micro-batches) of computation and waiting"}
 
 
@@ -60,7 +62,7 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         ),
         cost=_cost(estimate),
         formulas=FORMULAS | (_BUBBLE if request.layout.pipeline > 1 else {}),
-        basis=dict(request.basis) | (_PRESSED if estimate.is_pressed else {}),
+        basis=dict(request.basis) | (_PRESSED if estimate.is_pressed else {}) | _offloaded(request),
         unknown=estimate.unknown,
         data_parallel=request.layout.data,
         tensor_parallel=request.layout.tensor,
@@ -70,6 +72,11 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         expert_parallel=request.layout.expert,
         pipeline_bubble_seconds=_bubble(estimate),
     )
+
+
+def _offloaded(request: EstimateRequest) -> dict[str, str]:
+    seconds = one_thread_seconds(request.model, request.setup, request.layout)
+    return {"optimizer on the CPU": _OFFLOADED.format(seconds)} if seconds else {}
 
 
 def _memory(estimate: Estimate) -> MemoryParts:

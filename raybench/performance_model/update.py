@@ -16,6 +16,9 @@ _ZERO_SECONDS_PER_BILLION = (0.22, 0.44)
 # fused one: decay 2, first moment 3, second 2 and 4, root 2, division 2, epsilon 2, step 3; or each of four read, three
 # written.
 _FOREACH_PASSES = 20 / 7
+# Of a rank for a billion parameters of its own, where its Adam has one thread, as torchrun starts it (OMP_NUM_THREADS).
+# Steps of ZeRO took 20 to 24 s longer with the optimizer on the CPUs of 8 A800 (gist.github.com/chenyaofo, 2024).
+_ONE_THREAD_SECONDS_PER_BILLION = 22.0
 PCIE_SHARE = 0.80  # of the line rate, of large copies to and from pinned memory
 
 
@@ -39,3 +42,10 @@ def update_seconds(model: Transformer, setup: TrainingSetup, layout: Layout, gpu
     moved = held.trained * (3 * setup.parameter_bytes + 2 * state_bytes(setup)) / (gpu.memory_gb_per_s * 1e9)
     several = 1.0 if setup.fused_optimizer or setup.optimizer not in ("adam", "adamw") else _FOREACH_PASSES
     return moved, several * moved + 2 * held.offloaded / bus
+
+
+def one_thread_seconds(model: Transformer, setup: TrainingSetup, layout: Layout) -> float:
+    """Of the update on the CPU with one thread a rank; 0 where it is on the GPU."""
+    if setup.offload == "none":
+        return 0.0
+    return _ONE_THREAD_SECONDS_PER_BILLION * Held.of(part_of(model, layout), setup, layout).trained / 1e9

@@ -132,6 +132,14 @@ def test_fp8_makes_nothing_faster_on_a_gpu_without_it() -> None:
     assert "has no peak for fp8; give --dtype bf16" in estimate["unknown"][0]
 
 
+def test_an_optimizer_on_the_cpu_says_what_it_takes_with_one_thread_a_rank() -> None:
+    """chenyaofo's gist: LLaMA-7B on 8 A800, a step of 15.3 s took 35.4 s with ZeRO-2's optimizer on the CPUs."""
+    machine = ("--model", "llama-7b", "--gpu", "A100", "--world-size", "8", "--strategy", "zero2")
+    basis = answer(*machine, "--cpu-offload", "optimizer")["basis"]
+    assert "with one thread a rank, as torchrun starts it, 19 s: set OMP_NUM_THREADS" in basis["optimizer on the CPU"]
+    assert "optimizer on the CPU" not in answer(*machine)["basis"]
+
+
 def test_scores_that_are_stored_take_time() -> None:
     """nanoGPT's README: 250 ms for 12 x 1024 tokens on an A100 without compiler, of a time before FlashAttention."""
     asked = ("--model", "gpt2", "--gpu", "A100-SXM4-40GB", "--world-size", "1", "--batch-size", "12", "--no-compile")

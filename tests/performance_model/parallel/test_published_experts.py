@@ -1,37 +1,32 @@
-"""Step times of models with experts against published trainings on H100, which their bounds are from.
+"""Step times of models with experts against published trainings, which their bounds are from.
 
 ``../published/experts.csv``; what each source is stands in the README beside it.
 """
 
 import csv
-import json
 import math
-from pathlib import Path
-from statistics import geometric_mean
+from statistics import median
 from typing import Any
 
 import pytest
 
 from raybench.performance_model.estimate import Estimate, estimate
 from raybench.services.estimate import EstimateOptions, estimate_request
-from tests.performance_model.configs.test_model_config import MODELS
 from tests.performance_model.published_run import FOLDER
 
 with (FOLDER / "experts.csv").open() as file:
     ROWS = list(csv.DictReader(file))
 
 
-def estimated(row: dict[str, str], folder: Path) -> Estimate:
-    path = folder / "config.json"
-    path.write_text(json.dumps(MODELS[row["model"]][1]))
+def estimated(row: dict[str, str]) -> Estimate:
     cut: dict[str, Any] = {f"{name}_parallel": int(row[name]) for name in ("tensor", "pipeline", "expert")}
     return estimate(
         estimate_request(
             EstimateOptions(
-                model=str(path),
+                model=row["model"],
                 **cut,
                 virtual_stages=int(row["virtual_stages"]),
-                gpu="H100",
+                gpu=row["gpu"],
                 nics=8,
                 nic_gbit=400,
                 gpus_per_node=8,
@@ -49,23 +44,24 @@ def estimated(row: dict[str, str], folder: Path) -> Estimate:
     )
 
 
-def test_the_bounds_of_experts_are_those_of_what_was_published(tmp_path: Path) -> None:
-    slower, outside = [], []
+def test_the_bounds_of_experts_are_those_of_what_was_published() -> None:
+    """Rows are of four makers' software; none of GB200 says how many GPUs its domain of NVLink has: eight are taken."""
+    faster, outside = [], []
     for row in ROWS:
-        bounds = estimated(row, tmp_path).tokens_per_second
+        bounds = estimated(row).tokens_per_second
         assert bounds is not None
         published = float(row["tokens_per_second_per_gpu"]) * int(row["world_size"])
-        slower.append(math.sqrt(bounds[0] * bounds[1]) / published)
+        faster.append(published / math.sqrt(bounds[0] * bounds[1]))
         if not bounds[0] <= published <= bounds[1]:
-            outside.append(row["source"])
-    assert outside == ["Megatron-Bridge 25.11 dropless"]
-    assert geometric_mean(slower) == pytest.approx(1.17, abs=0.05)  # with it; without, the middle is theirs
-    assert geometric_mean(slower[:2] + slower[3:]) == pytest.approx(1, abs=0.05)
+            outside.append((row["source"], row["gpu"]))
+    assert len(outside) <= 2
+    assert ("Megatron-Bridge 25.11 dropless", "H100") in outside
+    assert median(faster) == pytest.approx(1, abs=0.06)
 
 
-def test_a_dense_model_has_narrower_bounds_and_says_so(tmp_path: Path) -> None:
-    dense = {**ROWS[0], "model": "Qwen3-8B", "expert": "1"}
+def test_a_dense_model_has_narrower_bounds_and_says_so() -> None:
+    dense = {**ROWS[0], "model": "Qwen/Qwen3-8B", "expert": "1"}
     for row, words, most in ((ROWS[0], "models with experts", 3.5), (dense, "published trainings on H100", 2.2)):
-        efficiency = estimated(row, tmp_path).efficiency
+        efficiency = estimated(row).efficiency
         assert words in efficiency.source
         assert efficiency.high / efficiency.low < most

@@ -1,7 +1,8 @@
 """Fuzzes the diagnosis: ``python tests/diagnostics/fuzz.py --inputs 1000000`` or ``--guided 300`` (seconds).
 
 The first takes mutated lines of the cases and of the labelled logs, in one process, and stops at the first input that
-raises, takes longer than MAX_SECONDS or makes the process grow beyond MAX_GROWTH_MIB; that input is written to a file.
+raises, takes more than MAX_SECONDS of a processor or makes the process grow beyond MAX_GROWTH_MIB; that input is
+written to a file.
 The second lets atheris (an optional package) look for inputs that reach new code, which also starts from those lines.
 """
 
@@ -34,12 +35,12 @@ def run_mutations(inputs: int, seed: int, seconds: float) -> int:
     done = 0
     while done < inputs and time.monotonic() - started < seconds:
         data = mutated(random_, lines)
-        begun = time.perf_counter()
+        begun = time.process_time()
         try:
             diagnose(data, formats=FORMATS if done % RENDER_EVERY == 0 else ())
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a find
             return report(data, f"{type(error).__name__}: {error}")
-        taken = time.perf_counter() - begun
+        taken = time.process_time() - begun
         slowest = max(slowest, taken)
         done += 1
         before = before or peak_mib()

@@ -16,7 +16,14 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
                 "echo nvidia-peermem > /etc/modules-load.d/nvidia-peermem.conf",
             ],
             "link": "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html",
-            "never": ["amd", "efa", "omnipath"],
+            "never": ["amd", "efa", "omnipath", "no-gdr"],
+        },
+        {
+            "text": "These GPUs (GB10 of DGX Spark, GeForce) offer no GPUDirect RDMA: no module and no setting adds it, "
+            "and data goes through host memory.",
+            "commands": ["nvidia-smi -L"],
+            "link": "https://forums.developer.nvidia.com/t/dgx-spark-gpudirect-rdma/348787",
+            "only": ["no-gdr"],
         },
         {
             "text": (
@@ -60,7 +67,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
                 "export NCCL_DMABUF_ENABLE=1",
             ],
             "link": GDR,
-            "never": ["amd", "omnipath"],
+            "never": ["amd", "omnipath", "no-gdr"],
         }
     ],
     "check-distance": [

@@ -7,7 +7,7 @@ from diagnostics.actions import ACTIONS
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Recommendation
 from diagnostics.parsers.base import compiled
-from diagnostics.transport import link_layer
+from diagnostics.transport import gpus_without_gdr, link_layer
 
 Setting = frozenset[str]
 
@@ -43,6 +43,8 @@ def setting_of(facts: JobFacts) -> Setting:
         found.add("efa")
     if any(device.name.startswith(("hfi", "opa")) for device in facts.devices):
         found.add("omnipath")
+    if gpus_without_gdr(facts):
+        found.add("no-gdr")
     if any(compiled(_CONTAINER_HOST).search(host) for host in facts.hosts):
         found.add("container")
     if any(compiled(_KUBERNETES_HOST).search(host) for host in facts.hosts):

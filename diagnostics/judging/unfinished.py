@@ -26,8 +26,8 @@ def unfinished(facts: JobFacts) -> str:
     if waiting := _without_completion(facts):
         told = "1 rank, which starts" if waiting == 1 else f"{waiting} ranks, which start"
         return (
-            f"no line shows that {told} a communicator, {'completes' if waiting == 1 else 'complete'} it. "
-            "Give the whole log of every rank, with NCCL_DEBUG=INFO."
+            f"no line shows that {told} a communicator, {'completes' if waiting == 1 else 'complete'} it: "
+            "the start hangs, or the log is cut. Give the whole log of every rank, with NCCL_DEBUG=INFO."
         )
     if stopped := _stopped_at_start(facts):
         chose = sum(bool(process.networks) for process in facts.processes.values())

@@ -15,8 +15,8 @@ from diagnostics.rules.program.tracebacks import unread_traceback
 
 _OF_WATCHERS = ("inspector", "ras-")  # kinds of what looks at a job that runs
 _NO_COMMUNICATOR = (
-    "no line shows a communicator that came to be (`Init COMPLETE`): the log ends before, or is a part of one. "
-    "Give the whole log of every rank, with NCCL_DEBUG=INFO."
+    "no line shows a communicator that came to be (`Init COMPLETE`): the job hangs before, or the log ends there or is "
+    "a part of one. Give the whole log of every rank, with NCCL_DEBUG=INFO."
 )
 
 
@@ -204,10 +204,20 @@ def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], 
     if nothing := _read_instead(verdict, network, findings, facts):
         return nothing
     if verdict == "unknown":
-        return f"No problem is shown, but {_open_question(network, findings, facts)}"
+        return _left_unknown(network, findings, facts)
     missing = missing_ranks(facts)
     ranks = f" of {facts.world.nranks - len(missing)} of {facts.world.nranks} ranks" if facts.world and missing else ""
     return f"No problem is shown by the log{ranks}."
+
+
+def _left_unknown(network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
+    """What keeps the question open; warnings that nobody knows may be a problem that is shown."""
+    question = _open_question(network, findings, facts)
+    unread = next((finding for finding in findings if finding.rule == "unclassified-warning"), None)
+    if unread is None:
+        return f"No problem is shown, but {question}"
+    first = next((quote(event.fields["text"])[:120] for event in facts.of("unclassified-warning")), "")
+    return f"It is open whether the run works: {unread.summary}, the first of them: {first}. Beside that, {question}"
 
 
 def _read_instead(verdict: Verdict, network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
@@ -239,6 +249,13 @@ def _without_nccl(network: str, facts: JobFacts) -> str:
         return f"The input is not a log of NCCL: {traces[0]}. What NCCL prints at NCCL_DEBUG=INFO can be judged."
     if not facts.lines_read:
         return _nothing_read(facts)
+    if not facts.lines_nccl and network == "unknown" and facts.of("tests-rank", "tests-range"):
+        open_ = facts.count("tests-range") > facts.count("tests-ended", "work-done") and not facts.steps
+        halted = " and no row of its table: it hangs at its first size, or the log is cut" if open_ else ""
+        return (
+            f"The input is the output of nccl-tests without a line of NCCL{halted}. "
+            "Give all that it printed, run with NCCL_DEBUG=INFO in the environment of every rank."
+        )
     if not facts.lines_nccl and network == "unknown":
         return (
             "The input holds no line of NCCL or RCCL: another backend such as gloo, or NCCL_DEBUG was not set. "

@@ -19,7 +19,7 @@ from diagnostics.transport.evidence import (
     tcp_by_choice,
 )
 from diagnostics.transport.fallback import handshake_refused, tcp_fallback, tcp_provider
-from diagnostics.transport.gpudirect import data_channels, gpu_direct, nic_states
+from diagnostics.transport.gpudirect import data_channels, gpu_direct, gpus_without_gdr, nic_states
 from diagnostics.transport.link_layer import link_layer
 from diagnostics.transport.network import TCP_NETWORKS, job_network, network_class, network_refused, took_tcp
 from diagnostics.transport.plugins import absent_named_plugin, broken_plugins, platform_signs, unloadable_plugins
@@ -32,6 +32,7 @@ __all__ = [
     "data_channels",
     "declined",
     "gpu_direct",
+    "gpus_without_gdr",
     "handshake_refused",
     "interface_names",
     "job_network",

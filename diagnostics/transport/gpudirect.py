@@ -1,6 +1,7 @@
 """Whether data goes from the NIC into GPU memory (GPUDirect RDMA)."""
 
 from diagnostics.facts import Channel, JobFacts
+from diagnostics.parsers.base import compiled
 from diagnostics.transport.network import TCP_NETWORKS, job_network, network_class
 
 
@@ -48,3 +49,13 @@ def nic_states(facts: JobFacts) -> dict[tuple[str, str], bool]:
         enabled = event.fields["state"].lower() == "enabled"
         states[key] = states.get(key, False) or enabled
     return states
+
+
+def gpus_without_gdr(facts: JobFacts) -> bool:
+    """Whether all GPUs that nccl-tests lists are of kinds without GPUDirect RDMA; host names prove nothing.
+
+    GB10: NVIDIA on DGX Spark (forums.developer.nvidia.com/t/348787). GeForce: the attribute "GPUDirect RDMA supported"
+    that NCCL asks the driver for is 0.
+    """
+    listed = facts.of("tests-rank")
+    return bool(listed) and all(compiled(r"\bNVIDIA GB10\b|\bGeForce\b").search(event.text) for event in listed)

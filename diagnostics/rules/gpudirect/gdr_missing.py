@@ -8,7 +8,8 @@ a GPU that supports it, (3) GPU and NIC near enough on PCIe. The rules gdr-modul
 gdr-level-lowered and gdr-disabled-by-plugin report the cause where the log proves it; this finding is then info.
 
 Not when: one node; TCP; only the send side lacks it (normal on PCIe GPUs before Ampere). Omni-Path through verbs and
-small EFA instances do not offer it: info. A line ``GDR 1`` after ``Connected all rings`` proves nothing.
+small EFA instances do not offer it, nor do GB10 (DGX Spark) and GeForce GPUs where nccl-tests lists them: info. A line
+``GDR 1`` after ``Connected all rings`` proves nothing.
 
 Source: NCCL's net.cc and topo.cc; user guide, NCCL_NET_GDR_LEVEL.
 """
@@ -64,6 +65,8 @@ def _severity(facts: JobFacts) -> tuple[Severity, str]:
             "info",
             "Omni-Path NICs used through verbs offer no GPUDirect RDMA to NCCL, so this is expected here.",
         )
+    if transport.gpus_without_gdr(facts):
+        return "info", "GB10 (DGX Spark) and GeForce GPUs offer no GPUDirect RDMA, so this is expected here."
     network = transport.job_network(facts)
     if any("cxi" in event.fields["provider"] for event in facts.of("ofi-provider")):
         return "info", "On Slingshot the plugin and libfabric's cxi provider decide whether the NIC reads GPU memory."

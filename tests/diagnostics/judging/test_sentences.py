@@ -70,3 +70,24 @@ def test_advice_is_of_the_hardware_the_container_or_the_program(text: str, advic
     told = diagnose(text).findings[0].recommendations
     assert len(told) == 1
     assert advice in told[0].text
+
+
+RANGE = "# nThread 1 nGpus 1 minBytes 8 maxBytes 64 step: 2(factor) warmup iters: 5 iters: 20 validation: 1\n"
+RANK = "#  Rank  0 Group  0 Pid 12 on n1 device  0 [0x1a] NVIDIA H100 80GB HBM3\n"
+UNREAD = (
+    "n1:4:5 [0] misc/rocmwrap.cc:229 NCCL WARN pfn_hsa_system_get_info failed with 4107\n"
+    "n1:4:5 [0] NCCL INFO comm 0x51 rank 0 nRanks 2 nNodes 1 localRanks 2 localRank 0 MNNVL 0\n"
+)
+
+
+@pytest.mark.parametrize(("text", "said", "unsaid"), [
+    (RANGE + RANK, "no row of its table: it hangs at its first size", "gloo"),
+    (RANGE + RANK + "# Out of bounds values : 0 OK\n" + RANGE, "output of nccl-tests", "No problem"),
+    ("epoch 1 loss 0.3\n", "another backend such as gloo", "nccl-tests"),
+    (UNREAD, "It is open whether the run works: 1 warnings of NCCL that no rule explains", "No problem is shown"),
+    ("n1:4:5 [0] NCCL INFO Using network IB\n", "the job hangs before", "warnings"),
+])  # fmt: skip
+def test_what_is_open_is_no_problem_that_is_not_shown(text: str, said: str, unsaid: str) -> None:
+    told = diagnose(text).explanation
+    assert said in told
+    assert unsaid not in told

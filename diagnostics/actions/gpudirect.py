@@ -19,7 +19,7 @@ ACTIONS: Mapping[str, Sequence[Row]] = {
             "never": ["amd", "efa", "omnipath", "no-gdr"],
         },
         {
-            "text": "These GPUs (GB10 of DGX Spark, GeForce) offer no GPUDirect RDMA: no module and no setting adds it, "
+            "text": "These GPUs (GB10 of DGX Spark, GeForce) offer no GPUDirect RDMA: no module or setting adds it, "
             "and data goes through host memory.",
             "commands": ["nvidia-smi -L"],
             "link": "https://forums.developer.nvidia.com/t/dgx-spark-gpudirect-rdma/348787",

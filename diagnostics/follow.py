@@ -233,8 +233,9 @@ def follow(
 
 
 def _may_pass(finding: Finding) -> bool:
-    """Whether a finding is a start that is not complete yet, which a job that starts shows too."""
-    return finding.rule == "init-hang" and finding.confidence == "possible"
+    """Whether a finding is a start that is not complete yet, or its last attempt, which a job that starts shows too."""
+    tried = finding.rule in ("wrong-interface", "bootstrap-unreachable") and finding.severity == "warning"
+    return (tried or finding.rule == "init-hang") and finding.confidence == "possible"
 
 
 def _key(finding: Finding) -> tuple[str, str, str]:

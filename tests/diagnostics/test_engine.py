@@ -11,7 +11,7 @@ import pytest
 import diagnostics
 from diagnostics.actions import ACTIONS
 from diagnostics.engine import diagnose_paths
-from diagnostics.follow import follow
+from diagnostics.follow import PATIENCE_ROUNDS, follow
 from diagnostics.judging import judgement
 from diagnostics.pages import SAMPLES
 from diagnostics.rules import RULE_IDS, RULES, load_rules
@@ -129,6 +129,22 @@ def test_following_reports_each_finding_once(tmp_path: Path) -> None:
     last = follow([log], lambda _, new: reports.append([finding.rule for finding in new]), wait=grow, rounds=5)
     assert [rule for report in reports for rule in report].count("duplicate-gpu") == 1
     assert last.verdict == "critical"
+
+
+@pytest.mark.parametrize(("rounds", "told"), [(PATIENCE_ROUNDS, False), (PATIENCE_ROUNDS + 2, True)])
+def test_an_attempt_to_connect_is_told_once_it_has_been_the_last_line_for_long(
+    tmp_path: Path, rounds: int, told: bool
+) -> None:
+    log = CASES / "wrong-interface/no_route_at_the_last_attempt_shown/input.log"
+    reports: list[str] = []
+    (tmp_path / "a.log").write_text(log.read_text())
+    follow(
+        [tmp_path / "a.log"],
+        lambda _, new: reports.extend(finding.rule for finding in new),
+        wait=lambda _seconds: None,
+        rounds=rounds,
+    )
+    assert ("wrong-interface" in reports) is told
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lambda log: log.decode().encode("utf-16"), bytes])

@@ -9,15 +9,15 @@ from diagnostics.rules.bootstrap.connecting import MEANING, explains_failure, so
 
 def left_trying(facts: JobFacts, tried: list[Event]) -> Finding:
     """A warning, since NCCL tries again; critical where the run failed and nothing else tells why."""
-    error, offers = socket_error(tried[0]), facts.of("bootstrap-interface")
+    error, offers, failed = socket_error(tried[0]), facts.of("bootstrap-interface"), explains_failure(facts)
     peers = list(dict.fromkeys(event.fields["peer"].split("<")[0] for event in tried if "peer" in event.fields))
     own = [one for one in offers if one.origin.process == tried[0].origin.process][-1:]
     theirs = [one for one in offers if peers and one.fields["address"].split("<")[0] == peers[0]][:1]
     return conclude(
         facts,
         [*own, *theirs, *tried],
-        severity="critical" if explains_failure(facts) else "warning",
-        confidence="likely",
+        severity="critical" if failed else "warning",
+        confidence="likely" if failed else "possible",
         summary=f"Connecting{f' to {peers[0]}' + _named(theirs) if peers else ''} fails up to the end of the log"
         + (f" ({error})" if error else ""),
         explanation=(f"{MEANING[error.name]} " if error and error.name in MEANING else "")

@@ -161,7 +161,7 @@ def _sifted(
     """What is kept of the pieces of so many jobs, by several processes where they may be used."""
     reuse_freed_memory()
     sieve = Sieve(jobs, pieces, processes, notes_starts=notes_starts)
-    yield from map_ahead(sieve.sift, pieces, processes) if processes > 1 else map(sieve.sift, pieces)
+    yield from map_ahead(sieve.sift, pieces, processes)
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """Work done ahead in forked processes, its results in order.
 
 A process that is forked has all that its parent has read, at no cost. It takes the next item whenever it is done with
-one, so that all of them end together although the parent works beside them, and writes what comes of it into a pipe,
-whose size keeps it from running far ahead: far enough not to wait while the parent is busy with what came before. It
-ends with its parent: nobody reads the pipe then.
+one, and writes what comes of it into a pipe, whose size keeps it from running far ahead: far enough not to wait while
+the parent is busy with what came before. The parent takes items too while none waits for it, so that each processor has
+one process, and all end together. A process ends with its parent: nobody reads the pipe then.
 """
 
 import os
@@ -37,8 +37,8 @@ def processes_to_use() -> int:
 
 
 def map_ahead(work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> Iterator[Result | None]:
-    """``work(item)`` for each item, in order; None where its process ended early, or none could be started."""
-    with closing(_Crew(work, items, min(processes, len(items)))) as crew:
+    """``work(item)`` for each item, in order, by this process and others; None where its process ended early."""
+    with closing(_Crew(work, items, min(processes, len(items)) - 1)) as crew:
         for index in range(len(items)):
             yield crew.result(index)
 
@@ -54,25 +54,27 @@ def dealt(sizes: Sequence[int], processes: int) -> list[int]:
 
 
 class _Crew:
-    """The processes, each with the pipe that its results come from. Whichever is free takes the next items.
+    """This process and those that it forks, each with the pipe that its results come from. Whichever is free works.
 
     A process says which item it takes before it works on it, so that one that ends early leaves only that one undone.
+    This one works while it would wait.
     """
 
-    def __init__(self, work: Callable[[Item], Result], items: Sequence[Item], processes: int) -> None:
+    def __init__(self, work: Callable[[Item], Result], items: Sequence[Item], forked: int) -> None:
         self._open: dict[int, int] = {}  # the reading end of each pipe -> the item that its process has
         self._ids: list[int] = []
-        self._early: dict[int, bytes] = {}  # what was done before its turn came
+        self._early: dict[int, bytes] = {}  # what others did before its turn came
+        self._own: dict[int, Any] = {}  # what was done here
         self._given_up: set[int] = set()
-        with suppress(
-            OSError
-        ):  # no more processes, pipes or memory for this user: what is not done is left to the caller
-            tokens = _tokens(len(items))
-            try:
-                for _ in range(processes):
+        self._do: Callable[[int], Any] = lambda index: work(items[index])
+        self._tokens: int | None = None
+        self._mine = iter(range(len(items)))  # what is to be done here: all, but for tokens
+        if forked > 0:
+            with suppress(OSError):  # no more processes, pipes or memory for this user
+                self._tokens = tokens = _tokens(len(items))
+                self._mine = iter(range(0))
+                for _ in range(forked):
                     self._start(work, items, tokens)
-            finally:
-                os.close(tokens)
 
     def _start(self, work: Callable[[Item], Result], items: Sequence[Item], tokens: int) -> None:
         """Fork one process. Raises OSError where the system has none left."""
@@ -94,17 +96,39 @@ class _Crew:
 
     def result(self, index: int) -> Any:
         """What came of an item, once it is there; None where nothing will."""
-        while index not in self._early and index not in self._given_up and self._open:
-            for pipe in select.select(self._awaited(index), [], [])[0]:
+        while index not in self._early and index not in self._own and index not in self._given_up:
+            pipes = self._awaited(index)
+            ready = select.select(pipes, [], [], 0)[0]
+            if not ready and self._works(index):
+                continue
+            if not pipes:
+                return None
+            for pipe in ready or select.select(pipes, [], [])[0]:
                 self._take(pipe)
         packed = self._early.pop(index, None)
-        return None if packed is None else pickle.loads(packed)  # noqa: S301 - written by our own process
+        return self._own.pop(index, None) if packed is None else pickle.loads(packed)  # noqa: S301 - of our own process
+
+    def _waits_for(self, index: int) -> bool:
+        """Whether much is done early, and another process has this item."""
+        return len(self._early) + len(self._own) > MOST_EARLY and index in self._open.values()
 
     def _awaited(self, index: int) -> list[int]:
         """All pipes; where much is done early, only that of the process that has the item."""
-        if len(self._early) > MOST_EARLY and index in self._open.values():
+        if self._waits_for(index):
             return [pipe for pipe, has in self._open.items() if has == index]
         return list(self._open)
+
+    def _works(self, index: int) -> bool:
+        """Do the next item that nobody has; whether there is one, and not too much is done early."""
+        if self._waits_for(index):
+            return False
+        following = next(self._mine, None)
+        if following is None and self._tokens is not None and (token := os.read(self._tokens, _TOKEN.size)):
+            self._mine = iter(range(*_TOKEN.unpack(token)))
+            following = next(self._mine)
+        if following is not None:
+            self._own[following] = self._do(following)
+        return following is not None
 
     def _take(self, pipe: int) -> None:
         """Read what a process says: the item that it takes, or what came of it."""
@@ -122,6 +146,8 @@ class _Crew:
     def close(self) -> None:
         for pipe in self._open:
             os.close(pipe)
+        if self._tokens is not None:
+            os.close(self._tokens)
         for process in self._ids:
             os.waitpid(process, 0)
 

@@ -141,7 +141,7 @@ class FactBuilder:
             member.completed = True
         else:
             member.started = True
-            member.event = start.event() if self._members <= MAX_START_EVENTS else None
+            member.start = start if self._members <= MAX_START_EVENTS else None
         self._pointers[key, start.comm] = (communicator, rank)
 
     def _communicator(self, start: Start, key: ProcessKey) -> Communicator | None:

@@ -1,8 +1,12 @@
 """Communicators, their ranks, and the collectives and channels of these."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from diagnostics.events import Event, ProcessKey
+
+if TYPE_CHECKING:
+    from diagnostics.scanning.starts import Start
 
 MAX_COMMUNICATORS = 20_000
 MAX_MEMBERS = 80_000
@@ -12,7 +16,7 @@ MAX_COLLECTIVES = 20_000
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """One rank of one communicator. ``event`` is the line of its start, kept for the first MAX_START_EVENTS."""
+    """One rank of one communicator. ``start`` is the line of its start, kept for the first MAX_START_EVENTS."""
 
     rank: int
     process: ProcessKey
@@ -20,10 +24,15 @@ class Member:
     cuda: str | None = None
     nvml: str | None = None
     started: bool = False
-    event: Event | None = None
+    start: "Start | None" = None
     completed: bool = False
     destroyed: bool = False
     local_ranks: int | None = None
+
+    @property
+    def event(self) -> Event | None:
+        """Its start as an event."""
+        return None if self.start is None else self.start.event()
 
 
 @dataclass(slots=True, kw_only=True)

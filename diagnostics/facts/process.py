@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from diagnostics.events import Event
 from diagnostics.parsers.base import compiled
@@ -37,6 +38,7 @@ class Process:
     last_work: int = -1  # where the last line stands that shows a communicator of it coming to be, or working
 
 
+@lru_cache(maxsize=64)  # most processes list the same
 def read_devices(text: str) -> tuple[Device, ...]:
     """The devices of a ``NET/IB : Using`` list; merged NICs give each of their ports."""
     return tuple(

@@ -28,8 +28,11 @@ def newlines(block: bytes, start: int = 0, stop: int | None = None) -> int:
 
     ``count`` looks at each byte; ``replace`` finds them with memchr: of lines as long as NCCL's in half the time.
     """
+    stop = len(block) if stop is None else stop
+    if stop - start <= _LONG_BYTES:
+        return block.count(b"\n", start, stop)
     rest = block[start:stop]
-    return len(rest) - len(rest.replace(b"\n", b"")) if len(rest) > _LONG_BYTES else rest.count(b"\n")
+    return len(rest) - len(rest.replace(b"\n", b""))
 
 
 def with_partial_lines_joined(block: bytes) -> bytes:

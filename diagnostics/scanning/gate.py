@@ -32,7 +32,7 @@ from diagnostics.scanning.literals import (
     ODD,
     START_MARK,
 )
-from diagnostics.scanning.repetition import behind_brackets
+from diagnostics.scanning.repetition import behind_brackets, channel_key
 from diagnostics.scanning.search import compiled_database, escaped, matches_apart
 
 DETAIL_LINES = 36_000  # of NCCL, in which the frequent kinds are read one by one; later ones only where unusual
@@ -58,13 +58,15 @@ class Gate:
     Once the detail is used up, NCCL's lines are those with its mark, in blocks that have many; else all that name it.
 
     ``known`` holds messages (text behind NCCL's mark -> repetitions) that were read; once the detail is used up
-    they are only counted, whoever prints them.
+    they are only counted, whoever prints them. ``channels`` holds what channels are counted under, from the first on.
     """
 
     lines: int = 0
     nccl_lines: int = 0
     detail_left: int = DETAIL_LINES
     known: dict[bytes, int] = field(default_factory=dict)
+    channels: dict[bytes, int] = field(default_factory=dict)
+    held: bool = False  # whoever reads the candidates holds one back: what the next line says decides on it
     skips_init: bool = False  # from here on, rank by rank lines of more communicators tell nothing
     scan_from_bytes: int = 2**20  # below, compiling the set costs more than it saves
     by_piece: bool = False  # what is read one by one is settled where a piece begins, else block by block
@@ -142,7 +144,7 @@ class Gate:
                 if mark < 0 and not continued and behind_brackets(block[start:line_end]) in quiet:
                     continue
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
-            if self.skips_init and raw.find(INIT_MARK) >= 0 and self._says_nothing(raw):
+            if self.counts_channel(raw) or (self.skips_init and raw.find(INIT_MARK) >= 0 and self._says_nothing(raw)):
                 continue
             number, counted = number + newlines(block, counted, start), start
             yield number, raw
@@ -151,6 +153,13 @@ class Gate:
                 self.wrapped = MAX_WRAPPED_LINES
                 yield from self._continuations(block, line_end + 1, number + 1, ends)
         self._count(block, number + newlines(block, counted) + 1, ends)
+
+    def counts_channel(self, raw: bytes) -> bool:
+        """Whether a line is done with by counting the channel that it tells of."""
+        if self.held or (key := channel_key(raw, self.channels)) is None or raw.find(b"CCL") < 0:
+            return False
+        self.channels[key] += 1
+        return True
 
     def _count(self, block: bytes, lines: int, ends: Sequence[int] | None = None) -> None:
         named = nccl_lines_of(block, lines, by_mark=not (self.detailed or self.sparse), ends=ends)
@@ -184,7 +193,8 @@ class Gate:
         chosen += self._foreign_lines(lines, shapes, unmarked)
         chosen += self._wrapped_lines(lines, chosen)
         for number in sorted(set(chosen)):
-            yield number, lines[number][:MAX_LINE_BYTES]
+            if not self.counts_channel(raw := lines[number][:MAX_LINE_BYTES]):
+                yield number, raw
         self._count(block, len(lines))
 
     def _wrapped_lines(self, lines: list[bytes], chosen: list[int]) -> list[int]:
@@ -246,6 +256,9 @@ class Gate:
         for number, raw in enumerate(lines):
             if b"CCL" in raw:
                 if _is_noise(raw):
+                    continue
+                if self.counts_channel(raw[:MAX_LINE_BYTES]):
+                    self.wrapped = 0
                     continue
                 self.wrapped = MAX_WRAPPED_LINES if is_continued(raw) else 0
                 yield number, raw[:MAX_LINE_BYTES]

@@ -13,7 +13,7 @@ def behind_brackets(raw: bytes) -> bytes:
     return raw[match.end() :] if match else raw
 
 
-def channel_key(raw: bytes, channels: Mapping[bytes, int] | set[bytes]) -> bytes | None:
+def channel_key(raw: bytes, channels: Mapping[bytes, int]) -> bytes | None:
     """What a channel line is counted under: its text from the ranks on, or its transport alone; None for a new one."""
     via = raw.find(b" via ")
     if via <= 0:

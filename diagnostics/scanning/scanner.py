@@ -122,23 +122,31 @@ class Scanner:
             self.progress_omitted = self._sequence
 
     def _read(self, raw: bytes, line: int) -> None:
-        waits = self._wrapped.waits or self._quotes_error
         if raw.find(b"CCL") < 0:
-            if not waits and (text := behind_brackets(raw)) in self.quiet:
+            named = self._read_unnamed(raw, line)
+            if named is None:
                 return
-            raw = with_name(raw)
-        if raw.find(b"CCL") < 0:
-            if waits:
-                self._read_foreign(raw, line)
-            else:
-                self._read_fresh(raw, text, line)
-        elif self._wrapped.waits:
-            if self.tally.repeats(raw):
-                self._flush()
-            else:
+            raw = named
+        if not self.gate.held:
+            if not self.tally.counts(raw):
                 self._read_marked(raw, line)
-        elif not self.tally.counts(raw):
+        elif self.tally.repeats(raw):
+            self._flush()
+        else:
             self._read_marked(raw, line)
+
+    def _read_unnamed(self, raw: bytes, line: int) -> bytes | None:
+        """Read a line without NCCL's name; where its mark is one of old releases, it with the name instead."""
+        waits = self.gate.held or self._quotes_error
+        if not waits and (text := behind_brackets(raw)) in self.quiet:
+            return None
+        if (named := with_name(raw)).find(b"CCL") >= 0:
+            return named
+        if waits:
+            self._read_foreign(raw, line)
+        else:
+            self._read_fresh(raw, text, line)
+        return None
 
     def _read_fresh(self, raw: bytes, text: bytes, line: int) -> None:
         """Read a line without NCCL's mark, and remember its text where nothing reads it."""
@@ -176,7 +184,8 @@ class Scanner:
             return False
         if (speaker := self._plain.speaker(raw[:mark])) is None:
             return False
-        self._flush()
+        if self.gate.held:
+            self._flush()
         self._sequence += 1
         comm, rank, nranks, *gpu, what = found.groups()
         origin = self._origin(self._with_known_host(speaker), line)
@@ -198,7 +207,8 @@ class Scanner:
 
     def _read_plain(self, raw: bytes, line: int, speaker: Message, text: str, found: Found, known: bool) -> None:
         """Read a line of one message at level INFO whose halves are known."""
-        self._flush()
+        if self.gate.held:
+            self._flush()
         self._kinds.clear()
         speaker = self._with_known_host(speaker)
         for kind, fields in found:
@@ -223,6 +233,7 @@ class Scanner:
             if message.level in ("WARN", "ATTN") and not message.torn and may_go_on(text, message):
                 self._sequence += 1
                 self._wrapped.keep(text, message, line, self._sequence)
+                self.gate.held = True
                 self._kinds += [kind for kind, _ in read_message(PATTERNS, message.text)] or ["unclassified-warning"]
             else:
                 self._emit(message, PATTERNS, text if len(messages) == 1 else message.text, line)
@@ -311,6 +322,7 @@ class Scanner:
     def _flush(self) -> None:
         """Emit the warning kept back, if there is one."""
         if (kept := self._wrapped.release()) is not None:
+            self.gate.held = False
             read, self._sequence = self._sequence, kept.place - 1  # it stands before what was read since then
             self._emit(kept.message, PATTERNS if kept.message.level else BODY_PATTERNS, kept.text, kept.line)
             self._sequence = max(read, self._sequence)

@@ -26,7 +26,7 @@ from diagnostics.inputs.speakers import Start, Starts
 from diagnostics.scanning.gate import MAX_WRAPPED_LINES, Gate, is_continued
 from diagnostics.scanning.literals import INIT_MARK
 from diagnostics.scanning.plain_lines import MARK, PlainLines, is_plain
-from diagnostics.scanning.repetition import MAX_CHANNEL_KEYS, behind_mark, channel_key, names_its_rank
+from diagnostics.scanning.repetition import MAX_CHANNEL_KEYS, behind_mark, names_its_rank
 from diagnostics.scanning.tally import MAX_KNOWN_INIT_LINES, MAX_TEXTS
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Sifted:
 
     candidates: list[tuple[int, bytes]] = field(default_factory=list)
     known: Mapping[bytes, int] = field(default_factory=dict)
-    channels: dict[bytes, int] = field(default_factory=dict)
+    channels: Mapping[bytes, int] = field(default_factory=dict)
     lines: int = 0
     nccl_lines: int = 0
     unreadable: int = 0
@@ -162,7 +162,6 @@ class _Sifting:
 
     gate: Gate
     room: int
-    channels: set[bytes] = field(default_factory=set)
     trial: "Scanner | None" = None  # reads lines without NCCL's name, for whether they tell something
     init_lines: int = 0  # so many are before, at least; the scanner looks at no more than some of them either
     starts: Starts = field(default_factory=lambda: Starts(left=0))
@@ -211,7 +210,8 @@ class Sieve:
         job.init_lines = begun = self._counts.before(piece)
         gate.skips_init = begun > MAX_KNOWN_INIT_LINES
         gate.lines, gate.nccl_lines, gate.wrapped = 0, 0, MAX_WRAPPED_LINES
-        gate.known = dict.fromkeys(gate.known, 0)
+        gate.known, gate.channels = dict.fromkeys(gate.known, 0), dict.fromkeys(gate.channels, 0)
+        gate.held = False
         gate.tells_starts, gate.has_first_gpu = job.starts.told, job.starts.has_first_gpu
         try:
             batches, held = read_part(piece.part), deque[Batch]()
@@ -230,27 +230,25 @@ class Sieve:
             return None
         self._counts.tell(piece, job.init_lines - begun)
         sifted.known = {text: count for text, count in gate.known.items() if count}
+        sifted.channels = {key: count for key, count in gate.channels.items() if count}
         sifted.lines, sifted.nccl_lines = gate.lines, gate.nccl_lines
         return sifted
 
     def _keep(self, block: bytes, job: _Sifting, sifted: Sifted) -> None:
         """Take the candidates of a block, without those that the scanner would only count."""
         gate = job.gate
-        before, continued = gate.lines, False
+        before, gate.held = gate.lines, False
         for number, raw in gate.candidates(block):
             named, starts = raw.find(b"CCL") >= 0, raw.find(INIT_MARK) >= 0
-            if named and not continued:
-                if (key := channel_key(raw, job.channels)) is not None:
-                    sifted.channels[key] = sifted.channels.get(key, 0) + 1
-                    continue
+            if named and not gate.held:
                 if not gate.detailed and not starts and raw in gate.known:  # names NCCL without its mark
                     gate.known[raw] += 1
                     continue
                 if starts and self._knows_enough(raw, job):
                     continue
-            elif not named and not continued and not self._tells(raw, job):
+            elif not named and not gate.held and not self._tells(raw, job):
                 continue
-            continued = is_continued(raw)
+            gate.held = is_continued(raw)
             sifted.candidates.append((before + number, raw))
             if named and not starts and job.room > 0:
                 self._learn(raw, job)
@@ -278,8 +276,8 @@ class Sieve:
             if (text := behind_mark(raw)) not in job.gate.known:
                 job.room -= 1
                 job.gate.known[text] = 0
-        elif len(job.channels) < MAX_CHANNEL_KEYS and (key := self._channel(raw)) is not None:
-            job.channels.add(key)
+        elif len(job.gate.channels) < MAX_CHANNEL_KEYS and (key := self._channel(raw)) is not None:
+            job.gate.channels[key] = 0
 
     def _channel(self, raw: bytes) -> bytes | None:
         """What the scanner will count a channel line under; None where it takes the whole line to tell."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from diagnostics.events import Event
 from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.literals import INIT_MARK
-from diagnostics.scanning.repetition import MAX_CHANNEL_KEYS, behind_mark, channel_key, communicator_id
+from diagnostics.scanning.repetition import MAX_CHANNEL_KEYS, behind_mark, communicator_id
 
 MAX_INIT_LINES = 12_000  # later ones count only for communicators that were seen before
 MAX_KNOWN_INIT_LINES = 24_000  # starts and completions of 12,000 ranks; behind them none is looked at
@@ -27,7 +27,6 @@ class Tally:
     """What was read, and how often it came again. ``channel_event`` holds the first line of each channel text."""
 
     gate: Gate
-    channels: dict[bytes, int] = field(default_factory=dict)
     channel_event: dict[bytes, Event] = field(default_factory=dict)
     starts_omitted: bool = False  # Init lines came that were not looked at
     room: int = MAX_TEXTS
@@ -35,12 +34,15 @@ class Tally:
     _init_lines: int = 0
     _communicators: set[bytes] = field(default_factory=set)
 
+    @property
+    def channels(self) -> dict[bytes, int]:
+        """How often what each channel is counted under came."""
+        return self.gate.channels
+
     def counts(self, raw: bytes) -> bool:
         """Whether a line is done with by counting it, or left out."""
         if raw.find(b" via ") >= 0:
-            if (key := channel_key(raw, self.channels)) is not None:
-                self.channels[key] += 1
-            return key is not None
+            return self.gate.counts_channel(raw)
         if raw.find(INIT_MARK) >= 0:
             return self._leaves_out(raw)
         if self.gate.skips_init and b" nNodes " in raw:  # a scan does not look for it either, in pieces sooner or later
@@ -77,11 +79,11 @@ class Tally:
 
     def count_channel(self, event: Event, text: str) -> None:
         """Remember what a channel line says, so that its repetitions are only counted."""
-        via = text.find(" via ")
+        via, channels = text.find(" via "), self.channels
         key = text[max(text.find(": ", max(via - 40, 0)), 0) :].encode()
-        if len(self.channels) >= MAX_CHANNEL_KEYS:
+        if len(channels) >= MAX_CHANNEL_KEYS:
             key = key[key.find(b" via ") :]
-        self.channels[key] = self.channels.get(key, 0) + 1
+        channels[key] = channels.get(key, 0) + 1
         self.channel_event.setdefault(key, event)
 
     def add(self, known: Mapping[bytes, int], channels: Mapping[bytes, int]) -> None:

@@ -37,11 +37,6 @@ class Wrapped:
     _pending: KeptBack | None = None
     _continued: list[str] = field(default_factory=list)
 
-    @property
-    def waits(self) -> bool:
-        """Whether a warning is kept back."""
-        return self._pending is not None
-
     def keep(self, text: str, message: Message, line: int, place: int) -> None:
         """Keep a warning back."""
         self._pending = KeptBack(text, message, line, place)

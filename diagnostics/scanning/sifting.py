@@ -277,7 +277,7 @@ class Sieve:
                 job.room -= 1
                 job.gate.known[text] = 0
         elif len(job.gate.channels) < MAX_CHANNEL_KEYS and (key := self._channel(raw)) is not None:
-            job.gate.channels[key] = 0
+            job.gate.channels.setdefault(key, 0)
 
     def _channel(self, raw: bytes) -> bytes | None:
         """What the scanner will count a channel line under; None where it takes the whole line to tell."""

@@ -64,7 +64,8 @@ def as_written(block: bytes) -> bytes:
 
 def with_bytes_as_text(block: bytes) -> bytes:
     """A block of journald's JSON, in which a message with colours is a list of bytes, with its text in their place."""
-    if b'"MESSAGE"' not in block[:_JOURNAL_HEAD_BYTES]:
+    head = block[:_JOURNAL_HEAD_BYTES]
+    if b'"' not in head or b'"MESSAGE"' not in head:  # a quote is found much faster than a word
         return block
     return _BYTES.sub(_as_text, block)
 

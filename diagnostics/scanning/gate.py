@@ -45,6 +45,7 @@ WARN = b"NCCL WARN"  # which is among ALWAYS
 _WARNING = b" NCCL WARN "
 _STARTS = 0  # the number of the mark of starts among the expressions
 MANY_MARKS = 100  # of a block
+MANY_ENDS = 150  # of matches of a block: looking at each takes longer than a search
 _DIGITS = b"0123456789"
 _FIRST_LETTERS = b"NR"  # of NCCL and RCCL
 
@@ -144,7 +145,9 @@ class Gate:
                 if mark < 0 and not continued and behind_brackets(block[start:line_end]) in quiet:
                     continue
             raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
-            if self.counts_channel(raw) or (self.skips_init and raw.find(INIT_MARK) >= 0 and self._says_nothing(raw)):
+            if (raw.find(b" via ") >= 0 and self.counts_channel(raw)) or (
+                self.skips_init and raw.find(INIT_MARK) >= 0 and self._says_nothing(raw)
+            ):
                 continue
             number, counted = number + newlines(block, counted, start), start
             yield number, raw
@@ -296,7 +299,7 @@ def nccl_lines_of(block: bytes, lines: int, *, by_mark: bool, ends: Sequence[int
     if marked == lines:
         return marked
     if by_mark and marked > MANY_MARKS:
-        return marked + (block.count(_WARNING) if ends is None else _warnings_at(block, ends))
+        return marked + (block.count(_WARNING) if ends is None or len(ends) > MANY_ENDS else _warnings_at(block, ends))
     if block.count(b"CCL") == marked:
         return marked
     between = block.split(MARK)

@@ -65,10 +65,12 @@ def _runs(processes: Sequence[Process], facts: JobFacts) -> list[list[Process]]:
     """The processes, apart where all those before had destroyed their communicators when the next one began."""
     ended = {event.origin.process: event.origin.sequence for event in facts.of("destroy")}
     runs: list[list[Process]] = [[]]
+    last_end = sys.maxsize  # of those in the last run
     for begun, process in sorted(((_begin(one), one) for one in processes), key=lambda pair: pair[0]):
-        before = [ended.get((one.host, one.pid), sys.maxsize) for one in runs[-1]]
-        if before and max(before) < begun:
+        if last_end < begun:
             runs.append([])
+        end = ended.get((process.host, process.pid), sys.maxsize)
+        last_end = max(last_end, end) if runs[-1] else end
         runs[-1].append(process)
     return runs
 

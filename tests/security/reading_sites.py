@@ -61,6 +61,7 @@ WITHOUT_TARGET: Mapping[str, str] = {
     "raybench/services/launching/kubernetes.py:wait": KUBECTLS,
     "diagnostics/inputs/forked.py:_serve": OURS,
     "diagnostics/inputs/forked.py:_take": OURS,
+    "diagnostics/inputs/forked.py:_works": OURS,
     "diagnostics/inputs/forked.py:result": OURS,
     "diagnostics/scanning/sifting.py:before": OURS,
     "diagnostics/pages.py:_samples": PACKAGED,

@@ -231,9 +231,7 @@ class Scanner:
             if message.level == "WARN":
                 message = message._replace(text=with_first_words(message.text, marked=True))  # noqa: PLW2901
             if message.level in ("WARN", "ATTN") and not message.torn and may_go_on(text, message):
-                self._sequence += 1
-                self._wrapped.keep(text, message, line, self._sequence)
-                self.gate.held = True
+                self._keep_back(text, message, line)
                 self._kinds += [kind for kind, _ in read_message(PATTERNS, message.text)] or ["unclassified-warning"]
             else:
                 self._emit(message, PATTERNS, text if len(messages) == 1 else message.text, line)
@@ -282,12 +280,11 @@ class Scanner:
             self._emit(one, FOREIGN_PATTERNS, text, line)
         if not self._read_quoted_error(text, message, line):
             message = _of_plugin(message)
-            message = message._replace(text=with_first_words(message.text, alone=not self._wrapped.waits))
+            message = message._replace(text=with_first_words(message.text, alone=not self.gate.held))
             whole = message.text.startswith(_BARE) or "UCX" in text
             before = self._sequence
             if is_torn(raw) and "Call to ibv_" in message.text:
-                self._sequence += 1
-                self._wrapped.keep(text, message, line, self._sequence)
+                self._keep_back(text, message, line)
             else:
                 self._emit(message, PATTERNS if whole else BODY_PATTERNS, text, line)
             self.gate.nccl_lines += self._sequence > before  # pasted without NCCL's mark, and NCCL's all the same
@@ -313,6 +310,12 @@ class Scanner:
         if text.rstrip().endswith("collective operation timeout:"):
             self._opening = text.rstrip()
         return text
+
+    def _keep_back(self, text: str, message: Message, line: int) -> None:
+        """Keep a warning back: the next lines may be the rest of it."""
+        self._sequence += 1
+        self._wrapped.keep(text, message, line, self._sequence)
+        self.gate.held = True
 
     def _continue_or_flush(self, text: str) -> None:
         """Keep a line that may be the rest of the warning kept back; else the warning is whole."""

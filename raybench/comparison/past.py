@@ -8,33 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from raybench.comparison.differing import differing
+from raybench.comparison.judged_history import PastRun, Table, judged_history, missing_since
 from raybench.comparison.judging import direction_of
+from raybench.comparison.renamed import together
 from raybench.comparison.side import Better, FigureKey, Side
-from raybench.comparison.trend import LEAST_RUNS, Step, steps_of
+from raybench.comparison.trend import LEAST_RUNS, Step, trend_of
 from raybench.documents.comparison.history import ChangePoint, History, HistoryRun, HistorySeries, OmittedRun
-from raybench.verdicts import Conclusion
 
-Table = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastRun:
-    """A run: its place among the runs of its folder, and its tables."""
-
-    run: HistoryRun
-    machine: Table
-    configuration: Table
-    environment: Table
-
-    def as_side(self) -> Side:
-        """Its tables alone."""
-        return Side(
-            name=self.run.path,
-            kind="run",
-            machine=self.machine,
-            configuration=self.configuration,
-            environment=self.environment,
-        )
+_MEASURED = ("suite", "workload")  # settings of a run and of a study that say what it measures
 
 
 @dataclass(slots=True)
@@ -61,6 +42,10 @@ class Past:
                 machine=self._once(side.machine),
                 configuration=self._once(side.configuration),
                 environment=self._once(side.environment),
+                sort=(
+                    side.kind,
+                    next((side.configuration[name] for name in _MEASURED if name in side.configuration), ""),
+                ),
             )
         )
         machine = ", ".join(f"{name} {value}" for name, value in side.machine.items())
@@ -76,11 +61,10 @@ class Past:
         """The history of all runs that were taken."""
         runs = sorted(self.runs, key=lambda one: (one.run.started_at, one.run.path))
         place = {one.run.path: number for number, one in enumerate(runs)}
-        judged = sum(bool(one.is_better) and len(one.values) >= 2 * LEAST_RUNS for one in self._series.values())
-        series = tuple(
-            _series_of(machine, key, one, runs, place, max(judged, 1)) for (machine, key), one in self._series.items()
-        )
-        conclusion = judged_history(series, [one.run for one in runs])
+        found = self._joined()
+        judged = sum(bool(one.is_better) and len(one.values) >= 2 * LEAST_RUNS for *_, one in found)
+        series = tuple(_series_of(machine, key, one, runs, place, max(judged, 1)) for machine, key, one in found)
+        conclusion = judged_history(series, runs, self.omitted)
         return History(
             verdict=conclusion.verdict,
             verdict_reason=conclusion.reason,
@@ -90,13 +74,26 @@ class Past:
             omitted=tuple(self.omitted),
         )
 
+    def _joined(self) -> list[tuple[str, FigureKey, _Series]]:
+        """The figures, those that another version measured with more parameters as one, named as the newest is."""
+        found = []
+        for group in together(
+            {(machine, key): [path for _, path, _ in one.values] for (machine, key), one in self._series.items()}
+        ):
+            parts = {max(self._series[name].values)[:2]: name for name in group}
+            (machine, key), first = parts[max(parts)], self._series[group[0]]
+            values = [value for name in group for value in self._series[name].values]
+            found.append((machine, key, _Series(first.unit, first.is_better, values)))
+        return found
+
 
 def _series_of(
     machine: str, key: FigureKey, one: _Series, runs: Sequence[PastRun], place: Mapping[str, int], judged: int
 ) -> HistorySeries:
     values = sorted(one.values)
     places = tuple(place[path] for _, path, _ in values)
-    found = steps_of([value for *_, value in values], figures=judged) if one.is_better else ()
+    levels = [value for *_, value in values]
+    found = trend_of(levels, is_better=one.is_better, figures=judged)
     return HistorySeries(
         benchmark=key.benchmark,
         parameters=key.parameters,
@@ -106,8 +103,11 @@ def _series_of(
         is_better=one.is_better,
         machine=machine,
         runs=places,
-        values=tuple(value for *_, value in values),
-        changes=tuple(_change(step, one, places, runs) for step in found),
+        values=tuple(levels),
+        changes=tuple(_change(step, one, places, runs) for step in found.steps),
+        since_best=_change(found.since_best, one, places, runs) if found.since_best else None,
+        newest=_change(found.newest, one, places, runs) if found.newest else None,
+        missing_since=missing_since(places, runs) if one.is_better else None,
     )
 
 
@@ -124,31 +124,3 @@ def _change(step: Step, one: _Series, places: Sequence[int], runs: Sequence[Past
         is_worse=(step.ratio > 1) == (one.is_better == "lower"),
         differences=tuple(differing([before, now])),
     )
-
-
-def judged_history(series: Sequence[HistorySeries], runs: Sequence[HistoryRun]) -> Conclusion:
-    """By the last change of each figure; where no figure has runs enough for a change, nothing is known."""
-    judged = [one for one in series if one.is_better and len(one.values) >= 2 * LEAST_RUNS]
-    if not judged:
-        most = max((len(one.values) for one in series), default=0)
-        reason = f"{most} runs of one figure at most: a change shows from {2 * LEAST_RUNS} on"
-        return Conclusion(verdict="unknown", reason=reason)
-    last = [(one, one.changes[-1]) for one in judged if one.changes]
-    for wanted, verdict in ((True, "warning"), (False, "ok")):
-        found = [(one, change) for one, change in last if change.is_worse is wanted]
-        if found:
-            one, change = max(found, key=lambda pair: (pair[1].run, abs(pair[1].ratio - 1)))
-            more = f" (and {len(found) - 1} more figure{'s' * (len(found) > 2)})" if len(found) > 1 else ""
-            reason = (
-                f"{one.label} {changed_text(change)} since {runs[change.run].started_at}, run {runs[change.run].run_id}"
-            )
-            return Conclusion(verdict="warning" if verdict == "warning" else "ok", reason=reason + more)
-    count = max(len(one.values) for one in judged)
-    plural = "s" * (len(judged) != 1)
-    return Conclusion(verdict="ok", reason=f"no change in {len(judged)} figure{plural} over {count} runs")
-
-
-def changed_text(change: ChangePoint) -> str:
-    """``1.08x slower``, turned so that the factor is above 1."""
-    factor = max(change.ratio, 1 / change.ratio)
-    return f"{factor:.3f}x {change.direction}" if factor < 1.1 else f"{factor:.2f}x {change.direction}"

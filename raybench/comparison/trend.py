@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from raybench.comparison.interval import LEVEL
+from raybench.comparison.side import Better
+from raybench.documents.comparison.history import LEAST_TO_JUDGE
 from raybench.stats import student_quantile
 
-LEAST_RUNS = 3  # on each side of a change: one run, or two, may be slow by themselves
+LEAST_RUNS = LEAST_TO_JUDGE // 2  # on each side of a change: one run, or two, may be slow by themselves
 LEAST_CHANGE = 0.01  # of figures that hardly spread, such as memory: less than that matters to nobody
 
 
@@ -43,6 +45,65 @@ def steps_of(values: Sequence[float], *, figures: int = 1) -> tuple[Step, ...]:
     return tuple(
         _step(levels[slice(*before)], levels[slice(*after)], after[0], tail) for before, after in pairwise(parts)
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """The changes of level; the newest level beside the best before it, where it is worse; and the last run or two.
+
+    ``newest``: the runs after a level that are too few for one of their own, where they are worse than it.
+    """
+
+    steps: tuple[Step, ...] = ()
+    since_best: Step | None = None
+    newest: Step | None = None
+
+
+def trend_of(values: Sequence[float], *, is_better: Better, figures: int = 1) -> Trend:
+    """What values above 0 show, in the order of time; nothing where neither direction is better, or of fewer than 6.
+
+    The last run or two lie beyond a level where Student's t of their mean is, by the spread of the level's own runs.
+    """
+    if not is_better or len(values) < 2 * LEAST_RUNS:
+        return Trend()
+    steps, levels = steps_of(values, figures=figures), [math.log(value) for value in values]
+    worse = [level if is_better == "lower" else -level for level in levels]
+    places = [0, *(step.index for step in steps), len(levels)]
+    parts, tail = list(pairwise(places)), LEVEL / figures / 2
+    *before, last = parts
+    best = min(before, key=lambda part: _mean(worse[slice(*part)]), default=None)
+    net = best and _step(levels[slice(*best)], levels[slice(*last)], best[1], tail / max(len(before), 1))
+    least = math.log1p(LEAST_CHANGE)
+    is_worse = best is not None and _mean(worse[slice(*last)]) - _mean(worse[slice(*best)]) >= least
+    return Trend(
+        steps=steps,
+        since_best=net if net and is_worse and not net.low <= 1 <= net.high else None,
+        newest=_newest(levels, worse, last[0], tail / (LEAST_RUNS - 1)),
+    )
+
+
+def _newest(levels: Sequence[float], worse: Sequence[float], first: int, tail: float) -> Step | None:
+    """The last runs, fewer than LEAST_RUNS, beside those before them of the last level, which begins at ``first``."""
+    found = []
+    for count in range(1, LEAST_RUNS):
+        before, after = worse[first:-count], worse[-count:]
+        if len(before) < LEAST_RUNS:
+            continue
+        middle, difference = _mean(before), _mean(after) - _mean(before)
+        squares = math.fsum((level - middle) ** 2 for level in before)
+        degrees = len(before) - 1
+        error = math.sqrt(max(squares, 1e-18) / degrees * (1 / len(before) + 1 / count))
+        clearness = difference / error / student_quantile(degrees, tail)
+        if difference >= math.log1p(LEAST_CHANGE) and clearness > 1:
+            found.append((clearness, count))
+    if not found:
+        return None
+    _, count = max(found)
+    return _step(levels[first:-count], levels[-count:], len(levels) - count, tail)
+
+
+def _mean(levels: Sequence[float]) -> float:
+    return math.fsum(levels) / len(levels)
 
 
 def _widths(count: int) -> list[int]:
@@ -93,7 +154,7 @@ def _clearness(sums: Sequence[tuple[float, float]], first: int, place: int, afte
 
 
 def _step(before: Sequence[float], after: Sequence[float], index: int, tail: float) -> Step:
-    means = [math.fsum(part) / len(part) for part in (before, after)]
+    means = [_mean(part) for part in (before, after)]
     squares = sum((level - mean) ** 2 for part, mean in zip((before, after), means, strict=True) for level in part)
     degrees = len(before) + len(after) - 2
     error = math.sqrt(squares / degrees * (1 / len(before) + 1 / len(after)))

@@ -4,6 +4,8 @@ import gc
 import json
 import random
 import tracemalloc
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +59,10 @@ def test_places_of_changes(values: list[float], places: list[int]) -> None:
     assert [step.index for step in steps_of(values)] == places
 
 
-def written(folder: Path, number: int, factor: float, **changes: Any) -> None:
-    """A run of the sample, ``factor`` times as slow, with some noise of its own."""
+def written(
+    folder: Path, number: int, factor: float, change: Callable[[Any], None] | None = None, **changes: Any
+) -> None:
+    """A run of the sample, ``factor`` times as slow, with some noise of its own; ``change`` makes it another."""
     noise = random.Random(number)
     content = json.loads(json.dumps(run_result().to_json()))
     content |= {"run_id": f"run-{number:03}", "started_at": f"2026-11-{1 + number // 24:02}T{number % 24:02}:00:00Z"}
@@ -68,6 +72,8 @@ def written(folder: Path, number: int, factor: float, **changes: Any) -> None:
     for benchmark in content["benchmarks"]:
         for point in benchmark["points"]:
             point["samples_seconds"] = [one * of_run for one in point["samples_seconds"]]
+    if change:
+        change(content)
     path = folder / f"week-{number // 7}" / f"run-{number:03}"
     path.mkdir(parents=True)
     (path / "result.json").write_text(json.dumps(content), encoding="utf-8")
@@ -75,11 +81,9 @@ def written(folder: Path, number: int, factor: float, **changes: Any) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Twelve runs, from the eighth on 10 % slower with another driver; and one that is no run."""
+    """Twelve runs, from the eighth on 10 % slower with another driver."""
     for number in range(12):
         written(tmp_path, number, 1.1 if number >= 7 else 1.0, nccl="2.29.1" if number >= 7 else "2.28.3")
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken/result.json").write_text("{", encoding="utf-8")
     return tmp_path
 
 
@@ -93,18 +97,19 @@ def test_the_run_is_named_with_its_date_and_what_came_with_it(folder: Path) -> N
     assert {(one.about, one.name, *one.values) for change in changes for one in change.differences} == {
         ("environment", "nccl", "2.28.3", "2.29.1")
     }
-    assert [one.path for one in found.omitted] == ["broken"]
-    assert "broken" in found.omitted[0].reason
 
 
 def test_the_document_is_read_as_it_was_written_and_shown_in_every_format(folder: Path) -> None:
+    (folder / "broken").mkdir()
+    (folder / "broken/result.json").write_text("{", encoding="utf-8")
     found = history_of(folder)
+    assert [one.path for one in found.omitted] == ["broken"]
     assert History.of_json(json.loads(json.dumps(found.to_json())), "it") == found
     for name, form in FORMATS.items():
         assert "run-007" in form.render(found), name
     shown = CliRunner().invoke(command, [str(folder)])
-    assert shown.exit_code == 0
-    assert shown.output.startswith("# VERDICT: WARNING: ")
+    assert shown.exit_code == 3
+    assert shown.output.startswith("# VERDICT: INCOMPLETE: ")
     assert "nccl: 2.28.3 -> 2.29.1" in shown.output
     assert "1 run cannot be read" in shown.output
 
@@ -118,8 +123,73 @@ def test_fabric_tests_of_many_nights_are_a_history_too(tmp_path: Path) -> None:
         (tmp_path / f"night-{number}").mkdir()
         (tmp_path / f"night-{number}/fabric.json").write_text(json.dumps(content), encoding="utf-8")
     found = history_of(tmp_path)
-    assert (found.verdict, len(found.runs), found.omitted) == ("warning", 8, ())
+    assert (found.verdict, len(found.runs), found.omitted) == ("incomplete", 8, ())  # as each of them is
     assert "slower since 2026-11-06T03:00:00Z, run f-5" in found.verdict_reason
+
+
+def _failed(content: Any) -> None:
+    content.update(status="failed", verdict="incomplete", verdict_reason="rank 1 died")
+    for benchmark in content["benchmarks"]:
+        benchmark.update(status="failed", reason="rank 1 died", points=[])
+
+
+def _wrong(content: Any) -> None:
+    content.update(verdict="critical", verdict_reason="wrong data")
+
+
+def _parameter(value: int) -> Callable[[Any], None]:
+    """A version that measures with one parameter more."""
+
+    def change(content: Any) -> None:
+        for one in content["benchmarks"]:
+            one["parameters"]["extra"] = value
+
+    return change
+
+
+def _smaller(content: Any) -> None:
+    content["cluster"]["nodes"] = content["cluster"]["nodes"][:1]
+
+
+@pytest.mark.parametrize(
+    ("factors", "after", "change", "expected"),
+    [
+        ([1.0] * 12, 12, None, ("ok", "no change in 1 figure")),
+        ([1.0] * 12, 9, _failed, ("incomplete", "the newest 3 of 12 runs are incomplete")),
+        ([1.0] * 12, 9, _wrong, ("critical", "the newest 3 of 12 runs are critical")),
+        ([1.0] * 12, 10, _wrong, ("critical", "the newest 2 of 12 runs are critical")),
+        ([1.0] * 6 + [1.3] * 6, 6, _parameter(1), ("warning", "1.29x slower since 2026-11-01T06:00:00Z")),
+        ([1.0] * 12, 6, _parameter(1), ("ok", "no change in 1 figure over 12 runs")),
+        ([1.0] * 6 + [2.0] * 6, 6, _smaller, ("unknown", "it goes on with")),
+        ([1.0] * 8 + [1.5] * 8 + [1.45] * 8, 24, None, ("warning", "slower since 2026-11-01T08:00:00Z")),
+        ([1.0] * 8 + [1.5] * 8 + [1.0] * 8, 24, None, ("ok", "faster since 2026-11-01T16:00:00Z")),
+        ([1.0] * 10 + [3.0] * 2, 12, None, ("unknown", "the last 2 runs look")),
+        ([1.0] * 10 + [0.5] * 2, 12, None, ("ok", "no change")),
+        ([1.0] * 4 + [3.0] + [1.0] * 7, 12, None, ("ok", "no change")),
+    ],
+)
+def test_the_newest_runs_are_judged_first_and_nothing_failed_or_missing_is_fine(
+    tmp_path: Path, factors: list[float], after: int, change: Callable[[Any], None] | None, expected: tuple[str, str]
+) -> None:
+    def changed(content: Any, number: int) -> None:
+        content["benchmarks"] = [{**(one := content["benchmarks"][0]), "points": one["points"][-1:]}]
+        if change and number >= after:
+            change(content)
+
+    for number, factor in enumerate(factors):
+        written(tmp_path, number, factor, partial(changed, number=number))
+    found = history_of(tmp_path)
+    verdict, text = expected
+    assert (found.verdict, text in found.verdict_reason) == (verdict, True), found.verdict_reason
+    assert found.exit_code == {"ok": 0, "warning": 0, "critical": 1}.get(verdict, 3)
+
+
+def test_a_failure_long_ago_is_told_and_parameters_of_another_value_are_another_figure(tmp_path: Path) -> None:
+    for number in range(14):
+        written(tmp_path, number, 1.0, _wrong if number == 2 else _parameter(number % 2))
+    found = history_of(tmp_path)
+    assert (found.verdict, "1 of 14 runs are critical, none of the newest" in found.verdict_reason) == ("ok", True)
+    assert sorted(len(one.values) for one in found.series)[-2:] == [7, 7]
 
 
 def _names(history: History) -> list[str]:

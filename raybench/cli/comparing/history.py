@@ -28,7 +28,9 @@ def command(folder: Path, **shown: Any) -> None:
 
     Where a figure has another level from some run on, that run is named with its date, and with what differs from the
     run before: machine, configuration, environment. A change takes three runs on each side; the intervals of
-    all figures hold together with 95 %. The exit code is 0, or 3 where there are too few runs to tell.
+    all figures hold together with 95 %. How the newest three runs ended comes first. The exit code is 1 where one
+    of them failed; 3 where one is incomplete, the last run or two look slower, the newest runs lack a figure, a run
+    cannot be read, or there are too few to tell; else 0.
     """
     from raybench.services.comparing.history import history_of
 

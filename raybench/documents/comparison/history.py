@@ -12,6 +12,7 @@ from raybench.documents.part import FieldwiseDocument, FieldwisePart
 from raybench.documents.quantity import Count
 from raybench.verdicts import Conclusion, Verdict
 
+LEAST_TO_JUDGE = 6  # three runs on each side of a change
 Value = Annotated[float, Meta(gt=0, lt=1e30)]
 
 
@@ -50,7 +51,12 @@ class ChangePoint(FieldwisePart, frozen=True, kw_only=True):
 
 
 class HistorySeries(FieldwisePart, frozen=True, kw_only=True):
-    """One figure on one machine. ``runs``: indices of all runs, in the order of time; ``values``: its level in each."""
+    """One figure on one machine. ``runs``: indices of all runs, in the order of time; ``values``: its level in each.
+
+    ``since_best``: the newest level beside the best one before it, where it is worse. ``newest``: the last run or two,
+    which are too few for a level, beside the level before them, where they are worse. ``missing_since``: the first of
+    the newest runs, all of which lack the figure.
+    """
 
     benchmark: str
     parameters: str
@@ -62,10 +68,23 @@ class HistorySeries(FieldwisePart, frozen=True, kw_only=True):
     runs: tuple[Count, ...]
     values: tuple[Value, ...]
     changes: tuple[ChangePoint, ...] = ()
+    since_best: ChangePoint | None = None
+    newest: ChangePoint | None = None
+    missing_since: Count | None = None
 
     def contradiction(self) -> str | None:
         """Whether each value has its run."""
         return None if len(self.runs) == len(self.values) > 0 else "a figure with other runs than values"
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it has runs enough for a change, and a direction."""
+        return bool(self.is_better) and len(self.values) >= LEAST_TO_JUDGE
+
+    @property
+    def all_changes(self) -> tuple[ChangePoint, ...]:
+        """Its changes, and what else is told of it in their form."""
+        return (*self.changes, *(one for one in (self.since_best, self.newest) if one))
 
     @property
     def label(self) -> str:
@@ -99,5 +118,6 @@ class History(FieldwiseDocument, frozen=True, kw_only=True):
 
     def contradiction(self) -> str | None:
         """Whether every run that is spoken of is there."""
-        spoken = [run for one in self.series for run in (*one.runs, *(change.run for change in one.changes))]
+        changes = [change.run for one in self.series for change in one.all_changes]
+        spoken = [run for one in self.series for run in (*one.runs, one.missing_since or 0)] + changes
         return None if max(spoken, default=-1) < len(self.runs) else "a figure of a run that is not there"

@@ -51,8 +51,7 @@ def _report(history: History, blocks: tuple[Block, ...], footer: tuple[str, ...]
 
 def _changed_first(history: History) -> Sequence[HistorySeries]:
     def gravity(one: HistorySeries) -> tuple[int, int]:
-        last = one.changes[-1] if one.changes else None
-        return (2 if last is None else 0 if last.is_worse else 1, -len(one.values))
+        return (0 if _is_bad(one) else 1 if one.changes else 2, -len(one.values))
 
     return sorted((one for one in history.series if one.is_better), key=gravity)
 
@@ -89,11 +88,25 @@ def _options(one: HistorySeries) -> list[tuple[str, str]]:
     return [(name, json.dumps(value)) for name, value in options.items()] if isinstance(options, dict) else []
 
 
+def _is_bad(one: HistorySeries) -> bool:
+    is_worse = bool(one.newest or one.since_best or (one.changes and one.changes[-1].is_worse))
+    return is_worse or one.missing_since is not None
+
+
 def _last_change(history: History, one: HistorySeries) -> str:
-    if not one.changes:
+    """What matters most of its newest runs: that they lack it, look worse, or are worse than the best before."""
+    if one.missing_since is not None:
+        return f"missing since {_began(history, one.missing_since)}"
+    if one.newest:
+        return f"looks {change_text(one.newest)} since {_began(history, one.newest.run)}: too few runs"
+    change = one.since_best or (one.changes[-1] if one.changes else None)
+    if change is None:
         return f"no change in {count_of(len(one.values), 'run')}"
-    change = one.changes[-1]
-    return f"{change_text(change)} since {printable(history.runs[change.run].started_at)[:16]}"
+    return f"{change_text(change)} since {_began(history, change.run)}"
+
+
+def _began(history: History, run: int) -> str:
+    return printable(history.runs[run].started_at)[:16]
 
 
 def change_text(change: ChangePoint) -> str:
@@ -150,7 +163,7 @@ def _figures_table(history: History) -> Table:
             Cell(text=amount_text(one.values[0], one.unit)),
             Cell(text=amount_text(one.values[-1], one.unit)),
             Cell(text=sparkline(one.values)),
-            Cell(text=_last_change(history, one), tone="bad" if one.changes and one.changes[-1].is_worse else ""),
+            Cell(text=_last_change(history, one), tone="bad" if _is_bad(one) else ""),
         )
         for one in _changed_first(history)
     )

@@ -113,7 +113,7 @@ NO_DOCUMENTS = {
     "benchmarks/training/models/transformer.py": "sizes of layers by name",
     "benchmarks/training/models/weight_files.py": "the header of a safetensors file",
     "benchmarks/training/options.py": "options as they were typed",
-    "comparison/nccl_tests.py": "groups of its patterns",
+    "comparison/tools/nccl_tests.py": "groups of its patterns",
     "execution/node_actors/node_actor.py": "sys.modules",
     "execution/node_actors/warm_groups.py": "Ray's table of placement groups",
     "execution/ranks/rank_activity.py": "/proc/PID/io",

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from raybench.comparison.nccl_tests import is_nccl_tests, nccl_tests_side, version_text
+from raybench.comparison.tools.ended import is_wrong
+from raybench.comparison.tools.nccl_tests import is_nccl_tests, nccl_tests_side, version_text
 from raybench.errors import UsageError
 from raybench.services.comparing.baseline import create_baseline
 from raybench.services.comparing.compare import compare_results
@@ -48,6 +49,86 @@ def test_wrong_elements_are_not_compared() -> None:
     wrong = RCCL.replace("365.33      0 ", "365.33     12 ")
     found = [figure.problem for figure in nccl_tests_side("it", wrong).figures.values()]
     assert sorted(found) == ["", "", "", "", "", "wrong data"]
+
+
+EXCERPT, _, _ = RCCL.partition("# Out of bounds")  # does not show how it ended
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "data"),
+    [
+        (RCCL, "complete", "pass"),
+        (EXCERPT, "unknown", "pass"),
+        (RCCL + EXCERPT, "incomplete", "pass"),
+        (RCCL.replace("0 OK", "7 FAILED"), "failed", "pass"),
+        (RCCL.replace("249.115 ", "249.115 FAILED"), "failed", "pass"),
+        (RCCL + "\nn1: Test NCCL failure common.cu:1279 'unhandled system error'\n", "failed", "pass"),
+        (RCCL + "\n .. n1 pid 101: Test failure common.cu:100\n", "failed", "pass"),
+        (RCCL + "\nn1: the test of failure modes follows\n", "complete", "pass"),
+        (RCCL.replace("365.33      0 ", "365.33    nan "), "complete", "fail"),
+        (RCCL.replace("365.33      0 ", "365.33    N/A "), "complete", "unknown"),
+    ],
+)
+def test_how_a_program_ended_and_whether_its_data_was_right(text: str, status: str, data: str) -> None:
+    assert nccl_tests_side("it", text).outcomes == {"status": status, "data": data}
+
+
+@pytest.mark.parametrize(
+    ("count", "wrong"),
+    [("0", False), ("0e+00", False), ("1e-07", False), (0.0, False), ("5", True), ("2e+00", True), (3.0, True)]
+    + [(text, True) for text in ("nan", "-nan", "inf", "-inf", "NaN", "-nan(ind)")]
+    + [("N/A", None), (None, None), ("", None)],
+)
+def test_a_count_of_wrong_elements_that_is_no_number_is_wrong_and_none_is_not_known(
+    count: float | str | None, wrong: bool | None
+) -> None:
+    assert is_wrong(count) is wrong
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "data"),
+    [
+        ({}, "complete", "pass"),
+        ({"out_of_bounds": {"count": 3, "okay": "false"}}, "failed", "pass"),
+        ({"average_bus_bandwidth": {"bandwidth": 1.5, "okay": "false"}}, "failed", "pass"),
+        ({"errors": ["unhandled system error"]}, "failed", "pass"),
+        ({"out_of_bounds": None}, "failed", "pass"),
+        ({"out_of_bounds": None, "end_time": ""}, "unknown", "pass"),
+        ({"results": [{**ROW, "out_of_place": {**HALF, "nwrong": None}}]}, "complete", "unknown"),
+        ({"results": [{**ROW, "out_of_place": {**HALF, "nwrong": "nan"}}]}, "complete", "fail"),
+    ],
+)
+def test_how_a_result_file_says_that_it_ended(tmp_path: Path, changes: Any, status: str, data: str) -> None:
+    assert side_of(written_file(tmp_path, "out.json", **changes)).outcomes == {"status": status, "data": data}
+
+
+@pytest.mark.parametrize(
+    ("counts", "status", "calls"),
+    [
+        ([40, 40, 40, 40], "complete", 40),
+        ([40, 40, 40, 0], "incomplete", 40),  # the slow one: how long a call took is not known
+        ([40, 40, 40, 20], "incomplete", 20),
+        ([40, 40, 40, 39], "complete", 39),  # the job was ended in its last call
+        ([1, 1, 1, 0], "incomplete", 1),
+        ([6, 6, 6, 6], "complete", 6),
+    ],
+)
+def test_ranks_that_tell_nothing_leave_a_record_of_inspector_incomplete(
+    tmp_path: Path, counts: list[int], status: str, calls: int
+) -> None:
+    for rank, count in enumerate(counts):
+        header = {"id": "0x7f", "rank": rank, "n_ranks": 4, "nnodes": 2}
+        call = {"coll": "AllReduce", "coll_msg_size_bytes": 67108864}
+        lines = [
+            json.dumps({"header": header, "coll_perf": {**call, "coll_sn": number, "coll_exec_time_us": 1000 + rank}})
+            for number in range(count)
+        ]
+        (tmp_path / f"{rank}.log").write_text("\n".join(["", *lines, '{"coll_perf": 1}']), encoding="utf-8")
+    side = side_of(tmp_path)
+    (figure,) = side.figures.values()
+    assert (side.outcomes, bool(side.remarks)) == ({"status": status}, status != "complete")
+    assert sum(map(len, figure.launches[0])) == calls
+    assert list(side.environment) == ["calls of AllReduce, 4 ranks, 64M"]
 
 
 @pytest.mark.parametrize(

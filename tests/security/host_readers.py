@@ -33,8 +33,8 @@ from raybench.benchmarks.checkpoint.manifest import CheckpointError
 from raybench.benchmarks.checkpoint.storage import compress, decompress
 from raybench.benchmarks.node_tests.dcgm_answer import read_diag
 from raybench.benchmarks.training.data.files import read_text
-from raybench.comparison.inspector import inspector_events
-from raybench.comparison.nccl_tests_file import tests_file_side
+from raybench.comparison.tools.inspector import inspector_events
+from raybench.comparison.tools.nccl_tests_file import tests_file_side
 from raybench.documents.reading import DocumentError
 from raybench.errors import IncompleteRunError, UsageError
 from raybench.execution.ranks.native_stack import main_frames

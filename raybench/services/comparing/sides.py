@@ -73,8 +73,8 @@ def _is_document(folder: Path) -> bool:
 
 def _is_result(file: Path) -> bool:
     """Whether a file is a document of ours, or output of nccl-tests; whether it is damaged is seen later."""
-    from raybench.comparison.nccl_tests import is_nccl_tests
-    from raybench.comparison.nccl_tests_file import is_tests_file
+    from raybench.comparison.tools.nccl_tests import is_nccl_tests
+    from raybench.comparison.tools.nccl_tests_file import is_tests_file
 
     text = _text(file)
     return bool(_OURS.match(text)) or is_tests_file(text) or is_nccl_tests(text)
@@ -85,9 +85,9 @@ def _of_tool(path: Path) -> Side | None:
 
     Raises UsageError for a file that cannot be read, or is none of all these.
     """
-    from raybench.comparison.inspector import inspector_events, inspector_side
-    from raybench.comparison.nccl_tests import is_nccl_tests, nccl_tests_side
-    from raybench.comparison.nccl_tests_file import is_tests_file, tests_file_side
+    from raybench.comparison.tools.inspector import inspector_events, inspector_side
+    from raybench.comparison.tools.nccl_tests import is_nccl_tests, nccl_tests_side
+    from raybench.comparison.tools.nccl_tests_file import is_tests_file, tests_file_side
 
     text = _text(path)
     if _OURS.match(text):
@@ -105,7 +105,7 @@ def _of_tool(path: Path) -> Side | None:
 
 def _of_inspector(folder: Path) -> Side:
     """The side of all files of a job's processes. Raises UsageError where the folder has none."""
-    from raybench.comparison.inspector import inspector_events, inspector_side
+    from raybench.comparison.tools.inspector import inspector_events, inspector_side
 
     files = _together(sorted(one for one in folder.iterdir() if one.is_file()))
     texts = [text for text in map(_text, files) if '"coll_perf"' in text]

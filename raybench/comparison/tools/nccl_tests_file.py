@@ -13,8 +13,9 @@ from pathlib import PurePath
 
 import msgspec
 
-from raybench.comparison.nccl_tests import KIND, PLACES, key_of, launched, machine_of, timed, version_text
 from raybench.comparison.side import FigureKey, Side, SideFigure
+from raybench.comparison.tools.ended import is_wrong, outcomes_of
+from raybench.comparison.tools.nccl_tests import KIND, PLACES, key_of, launched, machine_of, timed, version_text
 from raybench.errors import UsageError
 
 _HEAD = re.compile(r'\s*\{\s*"version":\s*\d{1,9},\s*"start_time":')
@@ -88,6 +89,17 @@ class Settings(msgspec.Struct, frozen=True):
                 yield name, str(value)
 
 
+class Judgement(msgspec.Struct, frozen=True):
+    """Of all rows; ``okay``: "true", "false" or "unchecked"."""
+
+    okay: str | bool = ""
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the program said so."""
+        return self.okay in ("false", False)
+
+
 class TestsFile(msgspec.Struct, frozen=True):
     """The document."""
 
@@ -97,6 +109,18 @@ class TestsFile(msgspec.Struct, frozen=True):
     config: Settings = Settings()
     nccl_version: int = 0
     start_time: str = ""
+    end_time: str = ""
+    out_of_bounds: Judgement | None = None
+    average_bus_bandwidth: Judgement | None = None
+    errors: tuple[object, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """How it ended: a run that failed before its end wrote the time of it, and no judgement of its rows."""
+        judged = [one for one in (self.out_of_bounds, self.average_bus_bandwidth) if one]
+        if any(self.errors) or any(one.is_bad for one in judged) or (self.end_time and self.out_of_bounds is None):
+            return "failed"
+        return "unknown" if self.out_of_bounds is None else "complete"
 
 
 def is_tests_file(text: str) -> bool:
@@ -111,6 +135,7 @@ def tests_file_side(name: str, text: str) -> Side:
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
         why = "it breaks off, so the run did not come to its end" if isinstance(error, json.JSONDecodeError) else error
         raise UsageError(f"{name} is a result file of nccl-tests that cannot be read: {why}") from error
+    figures = [*_figures(found)]
     return Side(
         name=name,
         kind=KIND,
@@ -119,7 +144,8 @@ def tests_file_side(name: str, text: str) -> Side:
         machine=machine_of([(one.hostname, one.device_info) for one in found.config.devices]),
         configuration=dict(found.config.named()),
         environment=dict(_environment(found)),
-        figures=launched(_figures(found)),
+        outcomes=outcomes_of(found.status, (wrong for *_, wrong in figures)),
+        figures=launched((key, figure) for key, figure, _ in figures),
     )
 
 
@@ -132,7 +158,8 @@ def _environment(found: TestsFile) -> Iterator[tuple[str, str]]:
             yield name, value[:_MOST]
 
 
-def _figures(found: TestsFile) -> Iterator[tuple[FigureKey, SideFigure]]:
+def _figures(found: TestsFile) -> Iterator[tuple[FigureKey, SideFigure, bool | None]]:
+    """Each with whether its data was wrong; None where nobody looked."""
     program = PurePath(found.args[0]).name.removesuffix("_perf") if found.args else "nccl-tests"
     for row in found.results:
         halves = (row.out_of_place, row.out_of_place_per_iter), (row.in_place, row.in_place_per_iter)
@@ -140,11 +167,7 @@ def _figures(found: TestsFile) -> Iterator[tuple[FigureKey, SideFigure]]:
             if half is None or half.time is None:
                 continue
             samples: Sequence[float] = iterations.times_us if iterations else ()
-            figure = timed(row.size, [one / 1e6 for one in samples or (half.time,)], is_wrong=_is_wrong(half.nwrong))
+            wrong = is_wrong(half.nwrong)
+            figure = timed(row.size, [one / 1e6 for one in samples or (half.time,)], is_wrong=bool(wrong))
             if figure is not None:
-                yield key_of(program, row.type, row.redop, place, row.size), figure
-
-
-def _is_wrong(count: float | str | None) -> bool:
-    """``"nan"`` is what the program writes of a count that is none."""
-    return isinstance(count, str) or bool(count)
+                yield key_of(program, row.type, row.redop, place, row.size), figure, wrong

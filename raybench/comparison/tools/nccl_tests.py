@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from raybench.comparison.run_side import ALLOWED, ALLOWED_SHORT
 from raybench.comparison.side import FigureKey, Side, SideFigure, blocks_of
+from raybench.comparison.tools.ended import is_wrong, outcomes_of, status_of_text
 from raybench.expectations.baseline import LEAST_BYTES
 from raybench.units import format_bytes
 
@@ -25,7 +26,6 @@ _VERSION = re.compile(
     re.MULTILINE,
 )
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?", re.IGNORECASE)
-_MOST_ERROR = 0.1  # up to 2.11 the column was a relative error, rounding of half precision included
 KIND = "result of nccl-tests"
 PLACES = ("out of place", "in place")
 
@@ -44,6 +44,7 @@ def nccl_tests_side(name: str, text: str) -> Side:
     Each time is a mean over iterations that the program does not print. A program that was started again has its times
     as those of another launch.
     """
+    found = [*_figures(text)]
     ranks = {one["rank"]: (one["host"], one["gpu"]) for one in _RANK.finditer(text)}
     return Side(
         name=name,
@@ -52,7 +53,8 @@ def nccl_tests_side(name: str, text: str) -> Side:
         machine=machine_of(list(ranks.values())),
         configuration=dict(_settings(text)),
         environment=dict(_versions(text)),
-        figures=launched(_figures(text)),
+        outcomes=outcomes_of(status_of_text(text, len(_HEADINGS.findall(text))), (wrong for *_, wrong in found)),
+        figures=launched((key, figure) for key, figure, _ in found),
     )
 
 
@@ -100,14 +102,15 @@ def _settings(text: str) -> Iterator[tuple[str, str]]:
         yield (found["name"], found["value"]) if found["name"] else (found["key"], found["number"])
 
 
-def _figures(text: str) -> Iterator[tuple[FigureKey, SideFigure]]:
+def _figures(text: str) -> Iterator[tuple[FigureKey, SideFigure, bool | None]]:
+    """Each with whether its data was wrong; None where nobody looked."""
     for program, headings, words in _rows(text):
         said = dict(zip(headings[:6], words[:6], strict=True))
         for place, row in zip(PLACES, _halves(headings, words), strict=False):
-            is_wrong = any(_number(word) > _MOST_ERROR for name, word in row if name in ("#wrong", "error"))
+            wrong = next((is_wrong(word) for name, word in row if name in ("#wrong", "error")), None)
             size, seconds = int(words[0][:19]), _number(row[0][1]) / 1e6
-            if (figure := timed(size, (seconds,), is_wrong=is_wrong)) is not None:
-                yield key_of(program, said.get("type", ""), said.get("redop", ""), place, size), figure
+            if (figure := timed(size, (seconds,), is_wrong=bool(wrong))) is not None:
+                yield key_of(program, said.get("type", ""), said.get("redop", ""), place, size), figure, wrong
 
 
 def key_of(program: str, dtype: str, operation: str, place: str, size: int) -> FigureKey:

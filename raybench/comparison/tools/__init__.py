@@ -1,0 +1,1 @@
+"""What other tools measured, as sides: tables and files of nccl-tests, and files of NCCL Inspector."""

@@ -67,3 +67,8 @@ def amounts(pair: tuple[float, float]) -> str:
     """A range of money: ``2,332 to 4,512``; ``0.07 to 0.12`` where it is so little."""
     digits = 0 if pair[1] >= 10 else 2
     return " to ".join(f"{amount:,.{digits}f}" for amount in pair)
+
+
+def format_share(share: float) -> str:
+    """``2.5%`` of 0.025: as it was typed, never rounded to another."""
+    return f"{share * 100:.10g}%"

@@ -95,8 +95,8 @@ class Workload:
       options that this benchmark has no place for. ``labels(spec, world_size)``: a name of each of its points.
     - ``parameters(spec)``: what a result records. ``place(spec, label, point)``: where a rank is, in an incident.
     - ``fewer``: the option that makes it shorter. ``timed_steps(spec)``: of its one point, where it has steps.
-    - ``needs(spec)``: (module, extra) of libraries beside torch. ``check_machine(spec)`` raises UsageError for what
-      nodes embedded on this machine cannot do. ``traces(spec)``: whether ranks leave traces.
+    - ``needs(spec)``: (module, extra) of libraries beside torch. ``check_machine(spec, world_size)`` raises
+      UsageError for what nodes embedded on this machine cannot do. ``traces(spec)``: whether ranks leave traces.
     - ``records``: ``module:NAME`` of its Records; None where the ranks measure messages.
     """
 
@@ -114,7 +114,7 @@ class Workload:
     timed_steps: Callable[[BenchmarkSpec], int | None] = lambda _: None
     needs: Callable[[BenchmarkSpec], Iterable[tuple[str, str]]] = lambda _: ()
     check_spec: Callable[[BenchmarkSpec], None] = lambda _: None
-    check_machine: Callable[[BenchmarkSpec], None] = lambda _: None
+    check_machine: Callable[[BenchmarkSpec, int], None] = lambda *_: None
     traces: Callable[[BenchmarkSpec], bool] = lambda _: False
 
 

@@ -13,7 +13,7 @@ from typing import NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from raybench.cli.output import open_closed_streams, printing, say
+from raybench.cli.output import is_output_lost, open_closed_streams, printing, say
 from raybench.cli.usage.command import TopicGroup
 from raybench.processes.lost_interrupt import send_lost_interrupts_again
 from raybench.version import __version__
@@ -150,7 +150,7 @@ def main() -> None:
             pass  # what is still to be written
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # Python gives handlers back as it ends: one more Ctrl-C would kill it
-    sys.exit(status)
+    sys.exit(2 if status == 0 and is_output_lost() else status)
 
 
 class _Interrupted(KeyboardInterrupt):

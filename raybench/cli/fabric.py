@@ -147,7 +147,7 @@ def run(  # noqa: PLR0917 - one parameter an option
             begun=progress.begin,
             on_progress=lambda now: progress.show(now.phase, now.done, now.total, now.hosts),
         )
-    with printing("stdout"):
+    with printing("stdout", is_kept=finished.kept):
         if as_json or not finished.kept:
             _print_json(finished.report.to_json())
         else:

@@ -42,7 +42,7 @@ def show(finished: "FinishedRun", *, as_json: bool, full: bool = False) -> None:
     """Print a run. Its exit code depends on none of the printing."""
     for remark in finished.remarks:
         say(f"raybench: {remark}")
-    with printing("stdout"):  # last, so that the verdict is what stands above the prompt
+    with printing("stdout", is_kept=finished.kept):  # last, so that the verdict is what stands above the prompt
         if as_json or not finished.kept:
             from raybench.reports.json import render_json
 

@@ -1,8 +1,13 @@
-"""Printing to streams that may be closed, full or gone: no traceback, and no other exit code than without."""
+"""Printing to streams that may be closed, full or gone: no traceback, and 0 only where what was asked for is had.
+
+A reader that has enough (``| head``) and a stream that the shell closed change no exit code; what could not be written
+and is in no file either does (:func:`is_output_lost`).
+"""
 
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -23,11 +28,15 @@ def open_closed_streams() -> None:
             setattr(sys, name, stream)
 
 
+_lost = threading.Event()  # standard output could not be written, and what it was to hold is nowhere else
+
+
 @contextlib.contextmanager
-def printing(name: Literal["stdout", "stderr"]) -> Iterator[None]:
+def printing(name: Literal["stdout", "stderr"], *, is_kept: bool = False) -> Iterator[None]:
     """Print to the stream within; when it cannot be written, the rest goes to /dev/null, and the program goes on.
 
     At the end the stream is flushed, so that the interpreter, which ends with 120 when it cannot, has nothing to flush.
+    ``is_kept``: what is printed is in files too, so that nothing is lost without it.
     """
     try:
         yield
@@ -40,8 +49,15 @@ def printing(name: Literal["stdout", "stderr"]) -> Iterator[None]:
         _silence(name)
         if name == "stdout":
             say(f"raybench: standard output cannot be written: {error.strerror}")
+            if not is_kept:
+                _lost.set()
     except SystemExit:  # what rich makes of a broken pipe
         _silence(name)
+
+
+def is_output_lost() -> bool:
+    """Whether something that is in no file could not be written to standard output either."""
+    return _lost.is_set()
 
 
 def say(text: str) -> None:

@@ -71,7 +71,7 @@ def command(only: tuple[str, ...], list_checks: bool, as_json: bool, full: bool,
         finished = selftest(chosen, interrupt=interrupt, progress=progress)
     for remark in finished.remarks:
         say(f"raybench: {remark}")
-    with printing("stdout"):
+    with printing("stdout", is_kept=finished.kept):
         if as_json or not finished.kept:
             from raybench.reports.json import render_json
 

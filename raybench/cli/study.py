@@ -235,7 +235,7 @@ def _show(finished: "FinishedStudy", *, as_json: bool, full: bool) -> int:
     """Print a study. Returns its exit code, which depends on none of the printing."""
     for remark in finished.remarks:
         say(f"raybench: {remark}")
-    with printing("stdout"):  # last, so that the verdict is what stands above the prompt
+    with printing("stdout", is_kept=finished.kept):  # last, so that the verdict is what stands above the prompt
         if as_json or not finished.kept:
             echo_json(finished.result.to_json())
         else:

@@ -7,6 +7,7 @@ from typing import Literal
 from raybench.comparison.interval import RatioInterval
 from raybench.comparison.trend import LEAST_CHANGE
 from raybench.documents.comparison.comparison import ComparedFigure, Difference
+from raybench.units import format_share
 from raybench.verdicts import SEVERITY, Conclusion
 
 LEAST_TOLD = 0.05  # a slowdown that matters: "no difference" is said only where the interval leaves it out
@@ -104,15 +105,17 @@ def _by_gate(
 ) -> Conclusion:
     failed = [one for one in compared if one.regression]
     if failed:
-        return Conclusion(verdict="critical", reason=f"regression of {gate:.0%} or more: {_first(failed, sides)}")
+        return Conclusion(
+            verdict="critical", reason=f"regression of {format_share(gate)} or more: {_first(failed, sides)}"
+        )
     unclear = [one for one in compared if one.regression is None]
     if unclear:
         worst = max(unclear, key=lambda one: (one.times_worse or (0.0, 0.0, 0.0))[2])
-        text = f"whether {said(worst, sides)} is a regression of {gate:.0%} cannot be told"
+        text = f"whether {said(worst, sides)} is a regression of {format_share(gate)} cannot be told"
         return Conclusion(verdict="unknown", reason=f"{text}{_more(unclear)}; {_MORE}")
     if lost:
         return Conclusion(verdict="unknown", reason=f"{lost[0].label} was not compared: {lost[0].reason}{_more(lost)}")
-    return Conclusion(verdict="ok", reason=f"no regression of {gate:.0%} in {_count(compared)}")
+    return Conclusion(verdict="ok", reason=f"no regression of {format_share(gate)} in {_count(compared)}")
 
 
 def _by_difference(compared: Sequence[ComparedFigure], sides: Sequence[str]) -> Conclusion:

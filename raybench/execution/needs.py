@@ -55,7 +55,7 @@ def check_embedded(config: RunConfig) -> None:
     for module, extra in missing[:1]:
         raise UsageError(f"{module.partition('.')[0]} is not installed, which this run needs: {install_advice(extra)}")
     for spec in specs:
-        workload_of(spec.kind).check_machine(spec)
+        workload_of(spec.kind).check_machine(spec, plan.world_size)
 
 
 def _is_there(module: str) -> bool:

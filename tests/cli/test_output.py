@@ -102,6 +102,34 @@ def test_a_full_standard_output_is_said(tmp_path: Path) -> None:
     assert "standard output cannot be written: No space left" in delivered(tmp_path, ">/dev/full")[2]
 
 
+SAMPLE = "tests/documents/samples/collective-26f0ebe.json"
+
+
+@pytest.mark.parametrize(
+    ("words", "redirection", "status"),
+    [
+        (["show", SAMPLE], ">/dev/full", 2),
+        (["show", SAMPLE, "--format", "json"], ">/dev/full", 2),
+        (["show", "--help"], ">/dev/full", 2),
+        (["--version"], ">/dev/full", 2),
+        (["show", SAMPLE], "| true", 0),  # the reader has what it wants
+        (["show", SAMPLE], ">&-", 0),
+        (["show", "nowhere"], ">/dev/full", 2),
+    ],
+)
+def test_what_is_nowhere_else_and_cannot_be_written_is_no_success(
+    words: list[str], redirection: str, status: int
+) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f'set -o pipefail; "$@" {redirection}', "bash", sys.executable, "-m", "raybench", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=REPOSITORY,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (status, False), done.stderr
+
+
 def deliver(result: RunResult, logs: dict[str, bytes], folder: RunFolder) -> int:
     """What the command does once it has measured."""
     finished = run_service.keep(result, logs, folder)

@@ -85,6 +85,13 @@ def test_the_gate_decides_by_the_interval(gate: float, after: list[list[float]],
     assert (found.verdict, found.exit_code) == (verdict, exit_code)
 
 
+@pytest.mark.parametrize(
+    ("gate", "text"), [(0.025, "2.5%"), (0.004, "0.4%"), (0.999999, "99.9999%"), (0.05, "5%"), (0.07, "7%")]
+)
+def test_a_gate_is_said_as_it_was_typed(gate: float, text: str) -> None:
+    assert f" {text}" in compare([side(*FULL[:4]), side(*FULL[4:8])], gate=gate).verdict_reason
+
+
 def test_a_gate_within_the_interval_is_neither_passed_nor_failed() -> None:
     noise = random.Random(5)
     restless = [[sample * noise.uniform(0.8, 1.2) for sample in run] for run in FULL[:3]]

@@ -20,7 +20,7 @@ def _needs(spec: BenchmarkSpec) -> Iterator[tuple[str, str]]:
             yield backend.library, backend.extra
 
 
-def _check_machine(spec: BenchmarkSpec) -> None:
+def _check_machine(spec: BenchmarkSpec, _: int) -> None:
     """Raises UsageError for a place on this machine that is no folder and cannot become one."""
     for place in spec.options.to:
         scheme, path = divided(place)

@@ -31,8 +31,8 @@ def _check_spec(spec: BenchmarkSpec) -> None:
         )
 
 
-def _check_machine(spec: BenchmarkSpec) -> None:
-    """Raises UsageError for weights that are not those of the model, and for data that cannot be read."""
+def _check_machine(spec: BenchmarkSpec, world_size: int) -> None:
+    """Raises UsageError for weights that are not those of the model, and for data that cannot be read, or are few."""
     if spec.options.data not in MADE_DATA:
         from raybench.benchmarks.training.data.files import check_data
 
@@ -44,6 +44,10 @@ def _check_machine(spec: BenchmarkSpec) -> None:
 
         text = corpus_text(2**16) if spec.options.data in MADE_DATA else first_text(spec.options.data)
         check_tokenizer(spec.options.tokenizer, text, shape_of(spec.options)[0].vocabulary)
+    if spec.options.data != "random":
+        from raybench.benchmarks.training.data.enough import check_samples
+
+        check_samples(spec.options, world_size)
     if spec.options.weights is not None:
         from raybench.benchmarks.training.models.weight_config import details_of
         from raybench.benchmarks.training.models.weight_files import check_weights

@@ -1,11 +1,13 @@
 """The classes of every command and group: their help is one screen, ``--help-all`` has the rest, options complete."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from raybench.cli.output import printing
 from raybench.cli.usage.example import example_lines
 from raybench.cli.usage.page import WIDTH, screen, whole_page
 from raybench.cli.usage.topic import current_names
@@ -34,7 +36,7 @@ class TopicCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse what is no number where a range is given: none holds NaN out, since it compares with nothing."""
-        rest = super().parse_args(ctx, args)
+        rest = _parsed(super().parse_args, ctx, args)
         for parameter in self.params:
             value = ctx.params.get(parameter.name or "")
             ranged = isinstance(parameter.type, click.FloatRange)  # others are checked by what takes them
@@ -61,10 +63,23 @@ class TopicGroup(click.Group):
 
     command_class = TopicCommand
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Words may ask for help, which is then printed."""
+        return _parsed(super().parse_args, ctx, args)
+
     def format_epilog(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples, folded."""
         if self.epilog:
             formatter.write("\n" + "\n".join(example_lines(self.epilog, WIDTH)) + "\n")
+
+
+def _parsed(
+    parse: Callable[[click.Context, list[str]], list[str]], context: click.Context, args: list[str]
+) -> list[str]:
+    """What is left of the words. Help and the version, which they may ask for, are printed by click meanwhile."""
+    with printing("stdout"):
+        return parse(context, args)
+    raise click.exceptions.Exit(0)
 
 
 def whole_help(command: click.Command, context: click.Context) -> str:

@@ -9,7 +9,7 @@ from raybench.reports.builders.run.screen import table_of
 from raybench.reports.model import Block, Cell, Grid, Heading, Note, Notes, Report, Table, Text, notes_of
 from raybench.reports.text import count_of, fixed, printable
 from raybench.reports.workloads.display import Row
-from raybench.units import format_seconds
+from raybench.units import format_seconds, format_share
 
 _MOST_DIFFERENCES = 4
 _REST = ("cannot tell", "no difference", "less", "more", "not compared")
@@ -61,7 +61,7 @@ def comparison_screen(comparison: Comparison, _: Asked) -> Report:
 
 
 def _name(comparison: Comparison) -> str:
-    gate = f", gate {comparison.gate:.0%}" if comparison.gate else ""
+    gate = f", gate {format_share(comparison.gate)}" if comparison.gate else ""
     return f"raybench compare {printable(' '.join(side.name for side in comparison.sides))}{gate}"
 
 

@@ -13,6 +13,7 @@ import torch
 from raybench.benchmarks.training import benchmark, reference, step, strategies, usage  # noqa: F401 - imported once, before the forks
 from raybench.benchmarks.training.clock import HostClock
 from raybench.benchmarks.training.data.corpus import corpus_text
+from raybench.benchmarks.training.data.enough import check_samples
 from raybench.benchmarks.training.data.feed import Feed
 from raybench.benchmarks.training.data.files import check_data, read_text
 from raybench.benchmarks.training.data.samples import samples_of
@@ -198,8 +199,34 @@ def test_data_that_cannot_be_read_are_said(tmp_path: Path, name: str, content: s
 
 def test_few_data_are_said_with_what_a_step_takes(tmp_path: Path) -> None:
     (tmp_path / "little.txt").write_text("a few words", encoding="utf-8")
-    with pytest.raises(UsageError, match="a step takes 8"):
+    with pytest.raises(UsageError, match="has 0 samples to train on and 0 to validate with, and a step takes 8"):
         samples_of(TrainingOptions(data=str(tmp_path)), 1, 32)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "ranks", "said"),
+    [
+        ("short.txt", "abc", 1, "has 0 samples to train on"),
+        ("cut.jsonl", '{"text": "' + "word " * 1000 + '"}\n{"text": "wo', 1, "line 2 is not JSON"),
+        ("few.txt", "word " * 80, 2, "has 11 samples to train on and 1 to validate with, and a step takes 16"),
+        ("few.txt", "word " * 80, 1, None),
+        ("whole.jsonl", '{"text": "' + "word " * 1000 + '"}\n', 2, None),
+        ("spiral", None, 1000, "a step takes 8000"),
+        ("text", None, 2, None),
+    ],
+)
+def test_data_are_checked_before_a_run_as_its_ranks_read_them(
+    tmp_path: Path, name: str, content: str | None, ranks: int, said: str | None
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    data = name if content is None else str(tmp_path / name)
+    options = TrainingOptions(data=data, model="mlp" if data == "spiral" else "tiny", sequence_length=32)
+    if said is None:
+        check_samples(options, ranks)
+        return
+    with pytest.raises(UsageError, match=said):
+        check_samples(options, ranks)
 
 
 def test_a_folder_is_read_in_the_order_of_names(tmp_path: Path) -> None:

@@ -10,17 +10,15 @@ from dataclasses import dataclass, field
 import torch
 
 from raybench.benchmarks.training.data.corpus import corpus_text
+from raybench.benchmarks.training.data.enough import SPIRAL_POINTS, check_enough, divided
 from raybench.benchmarks.training.data.files import read_text
 from raybench.benchmarks.training.data.tokens import tokens_of
 from raybench.benchmarks.training.models.shapes import BYTE_VALUES
 from raybench.benchmarks.training.options import SPIRAL_CLASSES, TrainingOptions
-from raybench.errors import UsageError
 
 Batch = tuple[torch.Tensor, ...]
-_SPIRAL_POINTS = 3072
 _SPIRAL_NOISE = 0.15  # radians: arms are 2 pi / 3 apart
 _SPIRAL_TURNS = 0.75
-_MOST_VALIDATION = 512  # samples: an evaluation takes no longer than some steps do
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,31 +82,19 @@ def samples_of(
 
 
 def _checked(samples: Samples, options: TrainingOptions) -> Samples:
-    """Raises UsageError where a step takes more than there is, or nothing is left to validate with."""
-    step = options.batch_size * options.accumulate * samples.world_size
-    if samples.count < step or samples.held_out < 1:
-        raise UsageError(
-            f"--data {samples.name} has {samples.count} samples to train on and {samples.held_out} to validate with, "
-            f"and a step takes {step}; give more data, a smaller --batch-size or a shorter --sequence-length"
-        )
+    check_enough(samples.name, samples.count + samples.held_out, options, samples.world_size)
     return samples
-
-
-def _divided(total: int, options: TrainingOptions) -> tuple[int, int]:
-    """How many of the samples are to train on, and to validate with."""
-    held_out = min(max(round(total * options.validation_share), 1), _MOST_VALIDATION)
-    return total - held_out, held_out
 
 
 def _spiral(options: TrainingOptions, world_size: int) -> Samples:
     """Points of spiral arms in the plane, an arm a class: no line parts them, a small network does."""
     generator = torch.Generator().manual_seed(options.seed)
-    classes = torch.arange(_SPIRAL_POINTS) % SPIRAL_CLASSES
-    radius = torch.rand(_SPIRAL_POINTS, generator=generator).sqrt()
-    noise = _SPIRAL_NOISE * torch.randn(_SPIRAL_POINTS, generator=generator)
+    classes = torch.arange(SPIRAL_POINTS) % SPIRAL_CLASSES
+    radius = torch.rand(SPIRAL_POINTS, generator=generator).sqrt()
+    noise = _SPIRAL_NOISE * torch.randn(SPIRAL_POINTS, generator=generator)
     angle = 2 * torch.pi * (_SPIRAL_TURNS * radius + classes / SPIRAL_CLASSES) + noise
     points = 2 * torch.stack((radius * angle.cos(), radius * angle.sin()), dim=1)
-    count, held_out = _divided(_SPIRAL_POINTS, options)
+    count, held_out = divided(SPIRAL_POINTS, options)
 
     def take(indices: Sequence[int]) -> Batch:
         chosen = torch.tensor(indices, dtype=torch.long)
@@ -121,7 +107,7 @@ def _windows(
     table: torch.Tensor, options: TrainingOptions, world_size: int, length: int, remark: str | None
 ) -> Samples:
     """The bytes or tokens of a text in windows of the sequence length; the last of them are to validate with."""
-    count, held_out = _divided(len(table) // length, options)
+    count, held_out = divided(len(table) // length, options)
 
     def take(indices: Sequence[int]) -> Batch:
         return (torch.stack([table[index * length : (index + 1) * length] for index in indices]).long(),)

@@ -7,11 +7,15 @@ is done.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from raybench.documents.run.benchmark import BenchmarkResult
+from raybench.documents.run.benchmark import BenchmarkResult, MeasuredWorkload
+from raybench.documents.run.checkpoint import CheckpointPoint
+from raybench.documents.run.figures import FiguresPoint
 from raybench.documents.run.machine_use import stolen_share
+from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.point import Point
 from raybench.documents.run.training import TrainingPoint
 from raybench.expectations.baseline import LEAST_BYTES
@@ -70,10 +74,41 @@ def is_long(point: Point) -> bool:
     return point.message_bytes >= LEAST_BYTES or point.seconds.median >= LONG_SECONDS
 
 
+def figures_compared(benchmarks: Sequence[BenchmarkResult]) -> int:
+    """How many figures a comparison of two such runs judges: those of every point, and what they have together.
+
+    ``comparison/run_side.py`` makes them; that both agree is tested.
+    """
+    count = 0
+    for benchmark in benchmarks:
+        found = Counter("time" for point in benchmark.points if point.samples_seconds)
+        found.update(name for one in benchmark.workload if one.failed is None for name in _judged(one))
+        count += found.total() + sum(number > 1 for number in found.values())
+    return count
+
+
+def _judged(one: MeasuredWorkload) -> Iterator[str]:
+    """Quantities of which less, or more, is better."""
+    match one:
+        case TrainingPoint():
+            yield "step"
+            if one.peak_memory_bytes:
+                yield "peak memory"
+        case MemoryPoint():
+            if one.complete and one.largest_batch:
+                yield "largest batch"
+            yield from (f"peak memory, batch {use.batch_size}" for use in one.uses if use.peak)
+        case CheckpointPoint():
+            times = {"blocked": one.blocked_seconds, "durable": one.durable_seconds, "load": one.load_seconds}
+            yield from (name for name, samples in times.items() if samples)
+        case FiguresPoint():
+            if one.samples_seconds:
+                yield "time"
+
+
 def _tail(benchmarks: Sequence[BenchmarkResult]) -> float:
-    """Of one figure of a comparison of two such runs: of all points, and of what they have together by benchmark."""
-    counts = [len(one.points) + len(one.workload) for one in benchmarks]
-    return _LEVEL / max(sum(counts) + sum(count > 1 for count in counts), 1) / 2
+    """Of one figure of a comparison of two such runs."""
+    return _LEVEL / max(figures_compared(benchmarks), 1) / 2
 
 
 def _spreads(benchmark: BenchmarkResult, tail: float) -> Iterator[FigureSpread]:

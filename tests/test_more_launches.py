@@ -9,12 +9,15 @@ import pytest
 from msgspec import structs
 
 from raybench.benchmarks.machine_use import MachineSeconds, machine_use
+from raybench.comparison.comparing import compare
+from raybench.comparison.run_side import run_side
 from raybench.config import RunConfig
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.point import Point
+from raybench.documents.run.result import RunResult
 from raybench.execution.record import RunRecord
 from raybench.execution.run import Run
-from raybench.more_launches import pause_seconds, reason_for_more, widest_spread
+from raybench.more_launches import figures_compared, pause_seconds, reason_for_more, widest_spread
 from tests.comparison.recorded import SERIES
 
 QUIET_SERIES = "load 1.1 to 2.1"
@@ -152,3 +155,10 @@ def test_a_run_launches_again_until_its_launches_agree_or_a_bound_is_met(
     assert [note.partition(",")[0] for note in taking.notes if not note.endswith(" s")] == (
         ["launching again"] if pauses else []
     )
+
+
+@pytest.mark.parametrize("name", ["collective-26f0ebe", "training-a0b1ea6", "memory-6cd7514", "checkpoint-6cd7514"])
+def test_as_many_figures_are_counted_as_a_comparison_judges(name: str) -> None:
+    kept = RunResult.read(Path(__file__).parent / "documents/samples" / f"{name}.json", "it")
+    found = compare([run_side("a", [kept]), run_side("b", [kept])])
+    assert figures_compared(kept.benchmarks) == len(found.compared) > 0

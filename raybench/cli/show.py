@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from raybench.cli.comparing.showing import RESULT
 from raybench.cli.output import deliver, printing, say
 from raybench.cli.usage.command import TopicCommand
 from raybench.errors import UsageError
@@ -27,7 +28,7 @@ _TEXT = "text"
 
 
 @click.command(cls=TopicCommand, epilog=EXAMPLES)
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=RESULT)
 @click.option(
     "--format",
     "output_format",

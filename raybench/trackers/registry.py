@@ -52,7 +52,12 @@ KINDS: dict[str, Kind] = {
 
 
 def names_of(given: Sequence[str]) -> tuple[str, ...]:
-    """Names of trackers, each once. An item may be a comma list. Raises UsageError for one that there is not."""
+    """Names of trackers, each once. An item may be a comma list. Raises UsageError for one that there is not.
+
+    One that names none, such as a variable that is empty, is refused.
+    """
+    if any(not text.strip(", ") for text in given):
+        raise UsageError(f"--track is empty; name one of {', '.join(KINDS)}, or leave it out")
     names = tuple(dict.fromkeys(part.strip() for text in given for part in text.split(",") if part.strip()))
     for name in names:
         if name not in KINDS:

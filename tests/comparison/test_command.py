@@ -1,6 +1,8 @@
 """The command: exit codes, formats, and what contradicts."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,20 @@ def test_invalid_usage_is_said_to_be(tmp_path: Path) -> None:
         assert isinstance(answer.exception, UsageError), arguments
     with pytest.raises(UsageError, match="two results"):
         CliRunner().invoke(command, [before], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("arguments", [("",), ("A", ""), (" ", "A")])
+def test_a_name_that_is_empty_is_not_this_folder(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    before = written(tmp_path, "a", FULL[0])
+    answer = called(*(before if one == "A" else one for one in arguments))
+    assert (answer.exit_code, "it is empty" in answer.output) == (2, True)
+
+
+def test_a_pipe_that_nobody_writes_to_does_not_hang(tmp_path: Path) -> None:
+    before, pipe = written(tmp_path, "a", FULL[0]), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for arguments in ((before, str(pipe)), (str(pipe), before)):
+        assert "is a pipe" in str(called(*arguments).exception)
+    with subprocess.Popen(["/bin/cat", before], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert "is a pipe" not in str(called(f"/dev/fd/{other.stdout.fileno()}", before).exception)

@@ -173,3 +173,14 @@ def test_a_name_that_there_is_not_and_a_client_that_is_not_installed(monkeypatch
 def test_settings_are_flat_and_short() -> None:
     given = {"nodes": 2, "env": ("A=set",), "baseline": None, "training": {"steps": 20, "data": "x" * 1000}, "t": ()}
     assert flat(given) == {"nodes": "2", "env": "A=set", "training.steps": "20", "training.data": "x" * 500}
+
+
+@pytest.mark.parametrize("given", [[""], [" "], [","], ["tensorboard", ""]])
+def test_a_tracker_without_a_name_is_refused(given: list[str]) -> None:
+    with pytest.raises(UsageError, match="--track is empty"):
+        names_of(given)
+
+
+def test_no_tracker_is_none_and_a_list_may_end_in_a_comma() -> None:
+    assert names_of([]) == ()
+    assert names_of(["tensorboard,", "mlflow,tensorboard"]) == ("tensorboard", "mlflow")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from raybench.cli.comparing.showing import FORMAT, FULL, JSON, OUTPUT, show_document
+from raybench.cli.comparing.showing import FORMAT, FULL, JSON, OUTPUT, RESULT, show_document
 from raybench.cli.output import deliver, say
 from raybench.cli.usage.command import TopicGroup
 from raybench.reports.formats import FORMATS
@@ -28,7 +28,7 @@ def command() -> None:
 
 
 @command.command(epilog=EXAMPLES)
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", nargs=-1, required=True, type=RESULT)
 @click.option(
     "--output", "-o", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The file of the baseline."
 )
@@ -42,8 +42,8 @@ def create(runs: tuple[Path, ...], output: Path) -> None:
 
 
 @command.command(epilog=EXAMPLES)
-@click.argument("baseline", type=click.Path(path_type=Path))
-@click.argument("result", type=click.Path(path_type=Path))
+@click.argument("baseline", type=RESULT)
+@click.argument("result", type=RESULT)
 @click.option("--gate", default="5%", show_default=True, metavar="SHARE", help="The least regression that counts.")
 @click.option("--unlike", is_flag=True, help="Compare other GPUs, nodes, ranks or backends all the same.")
 @JSON

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from raybench.cli.comparing.showing import FORMAT, FULL, JSON, OUTPUT, show_document
+from raybench.cli.comparing.showing import FORMAT, FULL, JSON, OUTPUT, RESULT, show_document
 from raybench.cli.usage.command import TopicCommand
 
 EXAMPLES = """\b
@@ -21,7 +21,7 @@ Examples:
 
 
 @click.command(cls=TopicCommand, epilog=EXAMPLES)
-@click.argument("results", nargs=-1, required=True, metavar="A B [...]", type=click.Path(path_type=Path))
+@click.argument("results", nargs=-1, required=True, metavar="A B [...]", type=RESULT)
 @click.option(
     "--gate",
     metavar="SHARE",

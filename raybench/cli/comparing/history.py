@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from raybench.cli.comparing.showing import FORMAT, FULL, JSON, OUTPUT, show_document
+from raybench.cli.comparing.showing import FORMAT, FULL, JSON, OUTPUT, RESULT, show_document
 from raybench.cli.usage.command import TopicCommand
 
 EXAMPLES = """\b
@@ -18,7 +18,7 @@ Examples:
 
 
 @click.command(cls=TopicCommand, epilog=EXAMPLES)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=RESULT)
 @JSON
 @FORMAT
 @FULL

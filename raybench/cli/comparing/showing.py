@@ -11,6 +11,18 @@ from raybench.reports.formats import FORMATS
 
 _TEXT = "text"
 
+
+class _Named(click.Path):
+    """A path that has a name: an empty one, as of a variable that is not set, is not the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse what is empty."""
+        if not str(value).strip() or value == "":
+            self.fail("it is empty; name a result, or a folder of them", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+RESULT = _Named(path_type=Path)
 JSON = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
 FORMAT = click.option(
     "--format",

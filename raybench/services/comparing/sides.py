@@ -1,6 +1,7 @@
 """What is named on the command line as one side of a comparison: a document, or a folder of several runs."""
 
 import re
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ _COMPARED = (
     "compared are documents of raybench (run, train, memory, checkpoint, study, fabric, preflight, baseline, "
     "torchrun), what nccl-tests printed or wrote as JSON, and files of NCCL Inspector"
 )
+_OPENED_BY_SHELL = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # as ``<(zcat old.log.gz)`` does
 _OURS = re.compile(r'\s*\{\s*"schema"')  # documents are read by their own loader
 
 
@@ -126,6 +128,8 @@ def _together(files: Sequence[Path]) -> Sequence[Path]:
 
 def _text(path: Path) -> str:
     try:
+        if stat.S_ISFIFO(path.stat().st_mode) and not str(path).startswith(_OPENED_BY_SHELL):
+            raise UsageError(f"{path} is a pipe, which may never end: write what comes out of it to a file first")
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:

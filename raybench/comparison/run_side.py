@@ -34,6 +34,7 @@ ALLOWED_EMULATED = 2.0
 _WATCHING = frozenset(
     {"output_dir", "timeout", "address", "master_port", "log_limit", "keep_warm", "baseline", "agent", "isolate"}
 )  # settings of a run by which nothing is measured
+_PLANNED = "repeats"
 _BESIDE_LOSS = frozenset({"profile", "data_workers"})  # options that change no sum
 _SAME_ON_NODES = frozenset(
     {
@@ -55,7 +56,17 @@ Found = Iterator[tuple[FigureKey, SideFigure]]
 
 def run_side(name: str, results: Sequence[RunResult]) -> Side:
     """The runs of one side, at least one; where they do not agree on something, it has all of their values."""
-    return joined_side(name, [_of_run(name, result) for result in results])
+    return joined_side(name, [_launched_again(_of_run(name, result), result) for result in results])
+
+
+def _launched_again(side: Side, result: RunResult) -> Side:
+    """With those figures named that have more launches than were planned."""
+    planned = result.config.get(_PLANNED)
+    if not isinstance(planned, int):
+        return side
+    return replace(
+        side, figures={key: replace(one, again=len(one.launches) > planned) for key, one in side.figures.items()}
+    )
 
 
 def _of_run(name: str, result: RunResult) -> Side:

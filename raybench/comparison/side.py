@@ -54,6 +54,7 @@ class SideFigure:
     is_mean: bool = False
     allowed: float = 0.0
     stolen: tuple[float | None, ...] = ()
+    again: bool = False  # launched again since its launches lay apart, until they lay together
     order: float = 0.0  # of the point within its benchmark
     problem: str = ""
 

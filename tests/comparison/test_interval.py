@@ -1,16 +1,22 @@
 """Intervals on real runs over a shaped link: the same thing is no difference, and 5 % is found."""
 
 import itertools
+import json
 import math
 import random
+from pathlib import Path
 
 import pytest
 
-from raybench.comparison.interval import ratio_interval
+from raybench.comparison.interval import AGAIN, ratio_interval
 from raybench.comparison.one_launch import launch_share, reach
+from raybench.comparison.run_side import run_side
 from raybench.comparison.side import SideFigure
+from raybench.documents.run.result import RunResult
 from raybench.stats import student, student_quantile
 from tests.comparison.recorded import FULL, SLOWER, figure
+
+SAMPLE = Path(__file__).parents[1] / "documents/samples/collective-26f0ebe.json"
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 5, 8, 10, 15, 30, 60, 120])
@@ -93,3 +99,25 @@ def test_the_mean_counts_stalls_that_the_median_does_not() -> None:
 def test_an_interval_that_is_open_above_is_still_a_number() -> None:
     found = ratio_interval(figure([1.0, 2.0] * 3), figure([1e-9, 3.0] * 3), figures=1000)
     assert 0 <= found.low < found.high < math.inf
+
+
+def test_launches_made_until_they_lay_together_have_a_longer_interval_and_planned_ones_not() -> None:
+    launches = tuple((tuple(run),) for run in FULL[:4])
+    planned, again = (SideFigure(unit="s", runs=(launches,), again=one) for one in (False, True))
+    other = SideFigure(unit="s", runs=(launches[:3],))
+    width = [
+        math.log(found.high / found.low) for found in (ratio_interval(planned, other), ratio_interval(again, other))
+    ]
+    assert width[1] == pytest.approx(AGAIN * width[0])
+    several = [SideFigure(unit="s", runs=(launches[:2], launches[2:]), again=one) for one in (False, True)]
+    assert len({ratio_interval(one, one).high for one in several}) == 1, "whole runs were not chosen"
+
+
+@pytest.mark.parametrize(("planned", "again"), [(5, False), (4, True), (None, False)])
+def test_a_run_knows_which_of_its_figures_were_launched_again(planned: int | None, again: bool) -> None:
+    content = json.loads(SAMPLE.read_text(encoding="utf-8"))
+    content["config"]["repeats"] = planned
+    for point in content["benchmarks"][0]["points"]:
+        point["block_iterations"] = [[length] for length in point["block_iterations"][0]]  # five launches
+    side = run_side("it", [RunResult.of_json(content, "it")])
+    assert {one.again for one in side.figures.values()} == {again}

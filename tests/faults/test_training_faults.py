@@ -58,6 +58,7 @@ def assert_partial(point: dict[str, Any], journal: list[dict[str, Any]]) -> None
     assert "not measured" in point["communication"]["remarks"][0]
 
 
+@pytest.mark.alone  # what runs beside it would take most of these seconds
 def test_ctrl_c_keeps_the_steps() -> None:
     with training() as command:
         begun = time.monotonic()

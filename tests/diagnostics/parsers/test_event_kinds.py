@@ -53,7 +53,8 @@ def asked(source: str) -> set[str]:
         kinds: list[ast.expr] = []
         match node:
             case ast.Call(func=ast.Attribute(attr=name, value=owner), args=arguments) if name in _ASKING:
-                kinds = [] if isinstance(owner, ast.Constant) else arguments
+                is_text = isinstance(owner, ast.Constant) or (isinstance(owner, ast.Name) and owner.id == "text")
+                kinds = [] if is_text else arguments
             case ast.Call(func=ast.Name(id="warned"), args=[_, kind]):
                 kinds = [kind]
             case ast.Compare(left=ast.Attribute(attr="kind"), comparators=kinds):

@@ -37,6 +37,7 @@ def broken(fault: Callable[[Lab], None], *, nodes: int, node: int = 0) -> Iterat
         yield lab, run
 
 
+@pytest.mark.long  # every day one whose cable is pulled: test_lab_runs.py
 def test_a_node_that_loses_power_in_the_middle_of_a_sweep() -> None:
     with broken(lambda lab: lab.nodes[2].kill(), nodes=3) as (lab, run):
         result = run.result()

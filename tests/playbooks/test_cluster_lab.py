@@ -171,11 +171,8 @@ def test_hostile_values_are_refused_or_stay_words(controller: LabController, for
     assert commands(controller.lab.nodes, but=foreign.owns) == NOTHING
 
 
-def test_last_a_dead_host_is_named_and_an_up_that_is_stopped_can_be_taken_down(
-    controller: LabController, foreign: ForeignRay
-) -> None:
-    head, _, dead = controller.lab.nodes
-    dead.kill()
+def test_last_a_dead_host_is_named_and_nothing_is_started(controller: LabController, foreign: ForeignRay) -> None:
+    controller.lab.nodes[2].kill()
     living = controller.lab.nodes[:2]
     report = controller.cluster("up", "-i", controller.inventory, status=3)
     rows = by_name(report)
@@ -184,6 +181,14 @@ def test_last_a_dead_host_is_named_and_an_up_that_is_stopped_can_be_taken_down(
     assert "node3" in rows["node3"]["problem"]
     assert not any(commands(living, but=foreign.owns).values())
 
+
+@pytest.mark.long
+def test_last_a_cluster_without_its_dead_host_comes_up_and_an_up_that_is_stopped_can_be_taken_down(
+    controller: LabController, foreign: ForeignRay
+) -> None:
+    head, _, dead = controller.lab.nodes
+    dead.kill()
+    living = controller.lab.nodes[:2]
     report = controller.cluster("up", "-i", controller.inventory, "--allow-missing")
     assert [row["alive"] for row in report["nodes"]] == [True, True, False]
     report = controller.cluster("down", status=3)

@@ -2,7 +2,7 @@
 
 import math
 
-from raybench.comparison.side import FigureKey, Side, SideFigure
+from raybench.comparison.side import FigureKey, Side, SideFigure, label_of
 from raybench.documents.comparison.baseline import BaselineFigure, RunsBaseline
 from raybench.errors import UsageError
 
@@ -17,7 +17,8 @@ def baseline_of_runs(side: Side) -> RunsBaseline:
             f"a baseline rests on the spread between runs: name {LEAST_RUNS} or more of the same configuration, "
             f"or a folder of them; {side.name} has {count}"
         )
-    figures = tuple(_kept(key, one) for key, one in side.figures.items() if len(one.runs) == count and not one.problem)
+    kept = {key: one for key, one in side.figures.items() if len(one.runs) == count and not one.problem}
+    figures = tuple(_kept(key, one) for key, one in kept.items())
     if not figures:
         raise UsageError(f"the runs of {side.name} have no figure that all of them measured; were they the same?")
     return RunsBaseline(
@@ -28,6 +29,8 @@ def baseline_of_runs(side: Side) -> RunsBaseline:
         configuration=side.configuration,
         environment=side.environment,
         figures=figures,
+        outcomes=side.outcomes,
+        left_out=(*side.gaps, *(f"{label_of(key)}: {one.problem}" for key, one in side.figures.items() if one.problem)),
     )
 
 
@@ -59,7 +62,9 @@ def baseline_side(name: str, kept: RunsBaseline) -> Side:
         machine=kept.machine,
         configuration=kept.configuration,
         environment=kept.environment,
+        outcomes=kept.outcomes,
         figures=dict(map(_figure, kept.figures)),
+        gaps=tuple(f"it leaves out a figure: {one}" for one in kept.left_out),
     )
 
 

@@ -1,16 +1,18 @@
 """Sides to a comparison: figures matched, their ratios with intervals that hold together, and the verdict. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from msgspec import structs
 
+from raybench.comparison.changed import changed_between
 from raybench.comparison.differing import differing, unlike
 from raybench.comparison.disturbed import disturbances, with_disturbance
 from raybench.comparison.held_up import held_up
 from raybench.comparison.interval import RatioInterval, ratio_interval
-from raybench.comparison.judging import changed_checks, difference_of, judged, regression_of
-from raybench.comparison.same_losses import changed_losses, loss_agreements
+from raybench.comparison.judging import and_more, difference_of, judged, regression_of
+from raybench.comparison.parameters import other_parameters, renamed_keys
+from raybench.comparison.same_losses import loss_agreements
 from raybench.comparison.side import FigureKey, Launch, Side, SideFigure
 from raybench.documents.comparison.comparison import ComparedFigure, ComparedSide, Comparison
 from raybench.errors import UsageError
@@ -34,13 +36,13 @@ def compare(sides: Sequence[Side], *, gate: float | None = None, allow_unlike: b
         for one in _figures(reference, side, number, gate=gate, others=len(sides) - 1)
     )
     found = tuple(differing(sides))
-    changed = changed_checks([side.outcomes for side in sides])
-    apart, late = changed_losses(sides, "different"), changed_losses(sides, "unknown")
-    changed = replace(changed, worse=(*changed.worse, *apart), open=(*changed.open, *late))
+    changed = changed_between(sides, gated=gate is not None and not allow_unlike)
     conclusion = judged(figures, changed, gate=gate, sides=[side.name for side in sides])
+    other = [text for side in sides[1:] for text in other_parameters(reference, side)]
+    parameters = f"; {and_more(other)}" if other and other[0] not in conclusion.reason else ""
     return Comparison(
         verdict=conclusion.verdict,
-        verdict_reason=with_disturbance(conclusion.reason, sides, figures),
+        verdict_reason=with_disturbance(conclusion.reason, sides, figures) + parameters,
         kind=reference.kind,
         gate=gate,
         sides=tuple(map(_compared_side, sides)),
@@ -87,7 +89,8 @@ def _compared_side(side: Side) -> ComparedSide:
 
 def _figures(reference: Side, other: Side, number: int, *, gate: float | None, others: int) -> Iterator[ComparedFigure]:
     """Of one pair of sides: summaries of benchmarks first, then their points; last what only one of them has."""
-    after = _matched(reference.figures, other.figures)
+    renamed = renamed_keys(reference.figures, other.figures)
+    after = {renamed.get(key, key): figure for key, figure in other.figures.items()}
     pairs = [(key, figure, after[key]) for key, figure in reference.figures.items() if key in after]
     summaries = [*_summaries([pair for pair in pairs if _is_comparable(pair)])]
     count = others * sum(bool(before.is_better) for _, before, _ in [*summaries, *filter(_is_comparable, pairs)])
@@ -101,29 +104,6 @@ def _figures(reference: Side, other: Side, number: int, *, gate: float | None, o
 
 def _is_comparable(pair: Pair) -> bool:
     return not (pair[1].problem or pair[2].problem) and pair[1].unit == pair[2].unit
-
-
-def _matched(
-    before: Mapping[FigureKey, SideFigure], after: Mapping[FigureKey, SideFigure]
-) -> Mapping[FigureKey, SideFigure]:
-    """The other side's figures by the reference's keys: those whose parameters alone differ are the same figure.
-
-    Only where it is clear which: each side has one with that name and point that the other has not.
-    """
-    loose = [{key: replace(key, parameters="") for key in one if key not in two} for one, two in _ways(before, after)]
-    counts = [[*names.values()] for names in loose]
-    renamed = {
-        key: next(own for own, loosely in loose[0].items() if loosely == name)
-        for key, name in loose[1].items()
-        if counts[0].count(name) == 1 and counts[1].count(name) == 1
-    }
-    return {renamed.get(key, key): figure for key, figure in after.items()}
-
-
-def _ways(
-    before: Mapping[FigureKey, SideFigure], after: Mapping[FigureKey, SideFigure]
-) -> tuple[tuple[Mapping[FigureKey, SideFigure], Mapping[FigureKey, SideFigure]], ...]:
-    return (before, after), (after, before)
 
 
 def _summaries(pairs: Sequence[Pair]) -> Iterator[Pair]:

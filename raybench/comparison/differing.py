@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
+from raybench.comparison.parameters import HOW_OFTEN
 from raybench.comparison.side import Side
 from raybench.documents.comparison.comparison import Differing
 
@@ -17,7 +18,7 @@ def differing(sides: Sequence[Side]) -> Iterator[Differing]:
     yield from _of_tables("machine", [side.machine for side in sides])
     yield from _of_tables("configuration", [side.configuration for side in sides])
     yield from _of_tables("environment", [side.environment for side in sides])
-    yield from _of_tables("outcome", [side.outcomes for side in sides])
+    yield from _of_tables("outcome", [{**side.outcomes, **side.troubles} for side in sides])
 
 
 def _of_tables(about: About, tables: Sequence[Mapping[str, str]]) -> Iterator[Differing]:
@@ -26,6 +27,22 @@ def _of_tables(about: About, tables: Sequence[Mapping[str, str]]) -> Iterator[Di
     for name, values in sorted(rows, key=lambda row: None in row[1]):
         if len(set(values)) > 1:
             yield Differing(about=about, name=name, values=values)
+
+
+def other_settings(sides: Sequence[Side]) -> tuple[str, ...]:
+    """What was asked for or set otherwise and is said by all: ``NCCL_ALGO Ring and Tree``; versions may differ."""
+    found = [
+        *_of_tables("configuration", [side.configuration for side in sides]),
+        *_of_tables("environment", [_variables(side) for side in sides]),
+    ]
+    decided = [one for one in found if None not in one.values and one.name.rpartition(".")[2] not in HOW_OFTEN]
+    return tuple(f"{one.name} {' and '.join(dict.fromkeys(map(str, one.values)))}" for one in decided)
+
+
+def _variables(side: Side) -> Mapping[str, str]:
+    """Of NCCL and its like; none that says what is logged, and where."""
+    variables = [name for name in side.environment if name.removeprefix("env.").isupper()]
+    return {name: side.environment[name] for name in variables if "DEBUG" not in name}
 
 
 def unlike(sides: Sequence[Side]) -> tuple[str, ...]:

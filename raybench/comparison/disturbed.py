@@ -73,7 +73,18 @@ def disturbances(side: Side) -> Iterator[str]:
 def with_disturbance(reason: str, sides: Sequence[Side], figures: Sequence[ComparedFigure]) -> str:
     """The reason of a verdict, and what of it may be the host's: where a side lost more than the reference, or less."""
     for figure in figures:
-        if figure.difference in _UNCLEAR and figure.stolen is not None and None not in figure.stolen:
+        if figure.difference not in _UNCLEAR or figure.stolen is None:
+            continue
+        if None in figure.stolen:
+            ends = (sides[0], sides[figure.side])
+            known, unknown = ends if figure.stolen[1] is None else ends[::-1]
+            share = max(one or 0.0 for one in figure.stolen)
+            if share >= MAX_STOLEN:
+                return (
+                    f"{reason}; {known.name} lost {share:.1%} of its processors to other virtual machines, what "
+                    f"{unknown.name} lost is unknown"
+                )
+        else:
             before, after = (share or 0.0 for share in figure.stolen)
             if abs(after - before) >= LEAST_CHANGE:
                 other, first = sides[figure.side].name, sides[0].name

@@ -8,7 +8,8 @@ Logarithms are compared, since a slowdown is a factor.
 
 A hypervisor that gives a share ``s`` of the time that processors were wanted to other virtual machines makes work of
 processors alone take 1/(1 - s) times as long, and what waits for a link between that and 1. Which of the two it was is
-not known, so an interval is longer by the whole of it, at the end to which the side that lost more was moved.
+not known, so an interval is longer by the whole of it, at the end to which the side that lost more was moved. A side
+that does not know what it lost may have lost nothing: beside one that lost much the interval is as long as then.
 """
 
 import math
@@ -18,6 +19,7 @@ from typing import Literal
 
 from raybench.comparison.one_launch import launch_share, reach
 from raybench.comparison.side import SideFigure
+from raybench.stability import MAX_STOLEN
 from raybench.weighing import Repeats, half_width, weigh
 
 Repeated = Literal["runs", "launches", "blocks", "nothing"]
@@ -87,8 +89,8 @@ def ratio_interval(reference: SideFigure, other: SideFigure, *, figures: int = 1
         down = up = math.log1p(allowed)
     difference = levels[1] - levels[0]
     stolen = reference.stolen_share, other.stolen_share
-    lost = 0.0 if None in stolen else _stretch(stolen[1]) - _stretch(stolen[0])
-    down, up = down + max(lost, 0.0), up + max(-lost, 0.0)
+    least, most = _lost_more(reference, other)
+    down, up = down + max(most, 0.0), up + max(-least, 0.0)
     return RatioInterval(
         values=(math.exp(levels[0]), math.exp(levels[1])),
         ratio=math.exp(difference),
@@ -120,6 +122,26 @@ def _repeats(reference: SideFigure, other: SideFigure) -> tuple[Repeated, Repeat
     if min(side.count for side in blocks) >= LEAST_BLOCKS:
         return "blocks", blocks[0], blocks[1]
     return "nothing", _NONE, _NONE
+
+
+def _lost_more(reference: SideFigure, other: SideFigure) -> tuple[float, float]:
+    """By how much the other side may have been stretched more than the reference: least and most.
+
+    What a side lost that does not know it is taken as anything from nothing to what the other is known to have lost,
+    where that is much (MAX_STOLEN); else, as where neither knows, as the same.
+    """
+    before, after = _known_lost(reference), _known_lost(other)
+    much = max(before[0], after[0])
+    if (None in before or None in after) and much < MAX_STOLEN:
+        return 0.0, 0.0
+    ends = [(low, much if high is None else high) for low, high in (before, after)]
+    return _stretch(ends[1][0]) - _stretch(ends[0][1]), _stretch(ends[1][1]) - _stretch(ends[0][0])
+
+
+def _known_lost(side: SideFigure) -> tuple[float, float | None]:
+    """The share that it lost at least and at most; None where some of its runs do not know."""
+    share = side.stolen_share
+    return (math.fsum(filter(None, side.stolen)) / max(len(side.runs), 1), None) if share is None else (share, share)
 
 
 def _stretch(share: float | None) -> float:

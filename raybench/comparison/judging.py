@@ -1,46 +1,19 @@
 """What an interval says of a figure, whether it is a regression, and the verdict over all figures. Pure."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Literal
 
+from raybench.comparison.changed import Changed
 from raybench.comparison.interval import RatioInterval
 from raybench.comparison.trend import LEAST_CHANGE
 from raybench.documents.comparison.comparison import ComparedFigure, Difference
 from raybench.units import format_share
-from raybench.verdicts import SEVERITY, Conclusion
+from raybench.verdicts import Conclusion
 
 LEAST_TOLD = 0.05  # a slowdown that matters: "no difference" is said only where the interval leaves it out
 _MORE = "measure more: --repeats 5, or several runs"
 _TIMES, _RATES = ("s", "us"), ("GB/s", "Gb/s")
 _SPEEDS = (*_TIMES, *_RATES)
-_BAD = ("warn", "error", "fail")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
-    """Checks that both sides made: how many, those that are worse, and those that now are not known.
-
-    Losses of the same training count too: those that differ as worse, those that part late as not known.
-    """
-
-    checks: int = 0
-    worse: tuple[str, ...] = ()
-    open: tuple[str, ...] = ()
-
-
-def changed_checks(outcomes: Sequence[Mapping[str, str]]) -> Changed:
-    """From the outcomes of all sides, the reference first: only words of checks are judged, and what has vanished."""
-    worse, unknown, checks = [], [], 0
-    for name, before in outcomes[0].items():
-        for after in (side.get(name, "unknown") for side in outcomes[1:]) if before in SEVERITY else ():
-            checks += 1
-            text = f"{name}: {before} before, {after} now"
-            if after in _BAD and SEVERITY.index(after) > SEVERITY.index(before):
-                worse.append(text)
-            elif after == "unknown" and before != "unknown":
-                unknown.append(text)
-    return Changed(checks=checks, worse=tuple(worse), open=tuple(unknown))
 
 
 def difference_of(figure: ComparedFigure, found: RatioInterval) -> Difference:
@@ -80,29 +53,72 @@ def regression_of(figure: ComparedFigure, gate: float | None) -> bool | None:
 def judged(
     figures: Sequence[ComparedFigure], changed: Changed, *, gate: float | None, sides: Sequence[str]
 ) -> Conclusion:
-    """The verdict: with a gate by that, else by what is worse. What cannot be compared is never a pass of a gate."""
-    if changed.worse:
-        more = f" (and {len(changed.worse) - 1} more)" if len(changed.worse) > 1 else ""
-        return Conclusion(verdict="warning" if gate is None else "critical", reason=changed.worse[0] + more)
+    """The verdict: by what failed, then by what is worse; "ok" only where all that one side has was compared."""
+    if changed.failed:
+        return Conclusion(verdict="critical", reason=and_more(changed.failed))
+    if changed.worse and gate is not None:
+        return Conclusion(verdict="critical", reason=and_more(changed.worse))
     compared = [one for one in figures if one.difference != "not compared" and one.is_better]
     lost = [one for one in figures if one.difference == "not compared" and one.values[0] is not None]
-    if changed.open and gate is not None:
-        return Conclusion(verdict="unknown", reason=changed.open[0])
-    if not compared and not lost and changed.checks:
-        return Conclusion(verdict="ok", reason=f"none of {changed.checks} checks is worse")
-    if not compared:
-        why = f": {lost[0].label}: {lost[0].reason}" if lost else ""
-        return Conclusion(verdict="unknown", reason=f"nothing can be compared: no figure in common{why}")
-    if gate is not None:
-        return _by_gate(compared, lost, gate, sides)
-    conclusion = _by_difference(compared, sides)
-    missing = f"; {_count(lost)} not compared: {lost[0].label}: {lost[0].reason}" if lost else ""
-    return Conclusion(verdict=conclusion.verdict, reason=conclusion.reason + missing)
+    found = _by_figures(compared, changed, lost=lost, gate=gate, sides=sides)
+    if found is None or found.verdict == "critical":
+        return found or _nothing_compared(lost, changed)
+    if changed.worse:
+        found = Conclusion(verdict="warning", reason=and_more(changed.worse))
+    found = _doubted(found, lost, changed, gate)
+    new = [one for one in figures if one.difference == "not compared" and one.values[0] is None]
+    added = f"; not judged, since {sides[0]} has none: {new[0].label}{_more(new)}" if new else ""
+    return Conclusion(verdict=found.verdict, reason=found.reason + added)
 
 
-def _by_gate(
-    compared: Sequence[ComparedFigure], lost: Sequence[ComparedFigure], gate: float, sides: Sequence[str]
-) -> Conclusion:
+def _by_figures(
+    compared: Sequence[ComparedFigure],
+    changed: Changed,
+    *,
+    lost: Sequence[ComparedFigure],
+    gate: float | None,
+    sides: Sequence[str],
+) -> Conclusion | None:
+    """By the figures that both sides have, or by the checks of what has none; None where there is neither."""
+    if compared:
+        return _by_difference(compared, sides) if gate is None else _by_gate(compared, gate, sides)
+    if lost or not changed.checks:
+        return None
+    if not changed.known:
+        return Conclusion(verdict="unknown", reason=f"none of {changed.checks} checks is known on both sides")
+    silent = changed.checks - changed.known
+    left = f"; {silent} are not known on both sides" if silent else ""
+    return Conclusion(verdict="ok", reason=f"none of {changed.checks} checks is worse{left}")
+
+
+def _nothing_compared(lost: Sequence[ComparedFigure], changed: Changed) -> Conclusion:
+    why = f": {lost[0].label}: {lost[0].reason}" if lost else ""
+    rest = "".join(f"; {text}" for text in (*changed.worse, *changed.open)[:1])
+    return Conclusion(verdict="unknown", reason=f"nothing can be compared: no figure in common{why}{rest}")
+
+
+def _doubted(found: Conclusion, lost: Sequence[ComparedFigure], changed: Changed, gate: float | None) -> Conclusion:
+    """What is missing, unknown or no good reference makes a verdict unknown; what is as bad as it was is said."""
+    doubts = [and_more(some) for some in (changed.open, changed.doubts) if some]
+    if lost:
+        one = lost[0]
+        few = f"{one.label} was not compared: {one.reason}{_more(lost)}"
+        doubts.append(few if gate is not None else f"{_count(lost)} not compared: {one.label}: {one.reason}")
+    still = [f"as bad as before: {and_more(changed.still)}"] if changed.still else []
+    if not doubts:
+        verdict = "warning" if still and found.verdict == "ok" else found.verdict
+        return Conclusion(verdict=verdict, reason="; ".join([found.reason, *still]))
+    told = [] if gate is not None and found.verdict == "ok" else [found.reason]  # a gate is not passed, in no figure
+    ordered = [*told, *doubts] if gate is None and found.verdict != "ok" else [*doubts, *told]
+    return Conclusion(verdict="unknown", reason="; ".join([*ordered, *still]))
+
+
+def and_more(texts: Sequence[str]) -> str:
+    """The first of some, and how many more there are."""
+    return texts[0] + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else "")
+
+
+def _by_gate(compared: Sequence[ComparedFigure], gate: float, sides: Sequence[str]) -> Conclusion:
     failed = [one for one in compared if one.regression]
     if failed:
         return Conclusion(
@@ -113,8 +129,6 @@ def _by_gate(
         worst = max(unclear, key=lambda one: (one.times_worse or (0.0, 0.0, 0.0))[2])
         text = f"whether {said(worst, sides)} is a regression of {format_share(gate)} cannot be told"
         return Conclusion(verdict="unknown", reason=f"{text}{_more(unclear)}; {_MORE}")
-    if lost:
-        return Conclusion(verdict="unknown", reason=f"{lost[0].label} was not compared: {lost[0].reason}{_more(lost)}")
     return Conclusion(verdict="ok", reason=f"no regression of {format_share(gate)} in {_count(compared)}")
 
 

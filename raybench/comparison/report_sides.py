@@ -1,10 +1,12 @@
 """Studies, fabric tests and preflights as sides. Pure."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from raybench.comparison.run_side import ALLOWED, ALLOWED_EMULATED, counted
-from raybench.comparison.side import Better, FigureKey, Side, SideFigure, blocks_of
+from raybench.comparison.side import WRONG_DATA, Better, FigureKey, Side, SideFigure, blocks_of
+from raybench.comparison.troubles import worst_by_name
 from raybench.documents.fabric import FabricReport, FabricTest
 from raybench.documents.preflight import PreflightHost, PreflightReport
 from raybench.documents.study.result import StudyResult
@@ -34,9 +36,20 @@ def study_side(name: str, study: StudyResult) -> Side:
             **{f"variant {one.name}": " ".join(one.arguments) or "-" for one in study.variants},
         },
         environment=dict(study.environment.versions),
-        outcomes={"verdict": study.conclusion.verdict},
+        outcomes={"verdict": study.conclusion.verdict, "status": study.status},
+        troubles=worst_by_name(list(_of_variants(study))),
         figures={key: _of_trials(key, found, emulated=bool(study.emulated)) for key, found in figures.items()},
     )
+
+
+def _of_variants(study: StudyResult) -> Iterator[tuple[str, str]]:
+    """Variants of which a trial is not complete, has wrong data or is not there."""
+    for one in study.trials:
+        if one.status != "complete" or one.wrong:
+            yield f"variant {one.trial.variant}", "fail" if one.wrong else one.status
+    planned = Counter(name for block in study.order for name in block)
+    planned.subtract(one.trial.variant for one in study.trials)
+    yield from ((f"variant {name}", "missing") for name, count in planned.items() if count > 0)
 
 
 def _machine_of(study: StudyResult) -> Mapping[str, str]:
@@ -134,7 +147,7 @@ def _of_host(host: PreflightHost) -> Iterator[tuple[FigureKey, SideFigure]]:
             key = FigureKey(
                 benchmark=one.test, parameters=one.setting, point=f"{host.host} {one.name}".strip(), quantity="test"
             )
-            problem = "wrong data" if one.wrong else ""
+            problem = WRONG_DATA if one.wrong else ""
             runs = ((blocks_of(samples),),)
             yield (
                 key,

@@ -13,7 +13,8 @@ from typing import Any
 
 from raybench.comparison.disturbed import disturbance_of
 from raybench.comparison.joined import joined_side
-from raybench.comparison.side import Better, FigureKey, Launch, Side, SideFigure, blocks_of
+from raybench.comparison.side import WRONG_DATA, Better, FigureKey, Launch, Side, SideFigure, blocks_of
+from raybench.comparison.troubles import gaps_of, troubles_of
 from raybench.documents.run.benchmark import BenchmarkResult, MeasuredWorkload
 from raybench.documents.run.checkpoint import CheckpointPoint
 from raybench.documents.run.figures import FiguresPoint
@@ -27,6 +28,7 @@ from raybench.documents.run.training import TrainingPoint
 from raybench.expectations.baseline import shape_of
 from raybench.more_launches import is_long
 from raybench.stability import point_label
+from raybench.stats import median
 
 ALLOWED = 0.03
 ALLOWED_SHORT = 0.30
@@ -78,10 +80,12 @@ def _of_run(name: str, result: RunResult) -> Side:
         machine={key: _text(value) for key, value in shape_of(result.cluster).items()},
         configuration=dict(_flat(result.config)),
         environment=_environment(result),
-        outcomes=_outcomes(result),
+        outcomes={"verdict": result.conclusion.verdict, "status": result.status},
+        troubles=troubles_of(result),
         figures=dict(_figures(result.benchmarks, emulated=result.cluster.emulated)),
         losses=_losses(result.benchmarks),
-        curves=_curves(result.benchmarks),
+        curves=_curves(name, result.benchmarks),
+        gaps=tuple(gaps_of(result.benchmarks)),
         disturbance=disturbance_of(result.benchmarks, result.cluster),
     )
 
@@ -91,15 +95,16 @@ def _losses(benchmarks: Sequence[BenchmarkResult]) -> Mapping[str, tuple[float, 
     return {one.label: one.losses for one in trained if one.failed is None}
 
 
-def _curves(benchmarks: Sequence[BenchmarkResult]) -> Mapping[str, Curve]:
+def _curves(name: str, benchmarks: Sequence[BenchmarkResult]) -> Mapping[str, tuple[Curve, ...]]:
     """Two with the same key have to reach the same loss: every option, the seed too, and what decides it besides."""
     found = {}
     for benchmark in benchmarks:
-        options = {name: value for name, value in benchmark.parameters.items() if name not in _BESIDE_LOSS}
+        options = {option: value for option, value in benchmark.parameters.items() if option not in _BESIDE_LOSS}
         for one in benchmark.workload:
             if isinstance(one, TrainingPoint) and one.complete and is_judged(one.losses, one.known_facts.dtype):
                 curve = curve_of(one)
-                found[one.label] = replace(curve, key=(json.dumps(options, sort_keys=True), curve.key))
+                key = (json.dumps(options, sort_keys=True), curve.key)
+                found[one.label] = (replace(curve, name=f"{one.label} of {name}", key=key),)
     return found
 
 
@@ -124,11 +129,6 @@ def _environment(result: RunResult) -> Mapping[str, str]:
     return {**nodes, **result.versions, **result.variables}
 
 
-def _outcomes(result: RunResult) -> Mapping[str, str]:
-    found = dict.fromkeys(one.rule for one in (*result.findings, *result.log_findings) if one.severity != "info")
-    return {"verdict": result.conclusion.verdict, **{f"finding {rule}": "found" for rule in found}}
-
-
 def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return " ".join(map(_text, value)) or "-"
@@ -145,9 +145,11 @@ def standalone_side(name: str, result: StandaloneResult) -> Side:
         machine={key: str(value) for key, value in known.items() if value is not None},
         environment=_facts_of_ranks(result),
         outcomes={"status": result.status},
+        troubles=troubles_of(result),
         figures=dict(_figures(result.benchmarks, emulated=False)),
         losses=_losses(result.benchmarks),
-        curves=_curves(result.benchmarks),
+        curves=_curves(name, result.benchmarks),
+        gaps=tuple(gaps_of(result.benchmarks)),
     )
 
 
@@ -185,9 +187,16 @@ def _of_point(benchmark: BenchmarkResult, point: Point, order: int, *, emulated:
         runs=(launches,),
         allowed=ALLOWED_EMULATED if emulated else ALLOWED if is_long(point) else ALLOWED_SHORT,
         order=order,
-        problem="wrong data" if point.wrong_elements else "",
+        problem=_problem(point, launches),
     )
     return _key(benchmark, point_label(point)), figure
+
+
+def _problem(point: Point, launches: Sequence[Launch]) -> str:
+    if point.wrong_elements:
+        return WRONG_DATA
+    timeless = any(block and median(block) <= 0 for launch in launches for block in launch)
+    return "neighbouring samples of 0 s" if timeless else ""
 
 
 def _cut(launch: Launch) -> Launch:

@@ -3,12 +3,18 @@
 The bound is that of a study's variants (``documents/run/same_loss.py``): what the numbers' type rounds in a few steps.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from raybench.comparison.side import Side
-from raybench.documents.run.same_loss import LossAgreement, LossVerdict, agreements
+from raybench.documents.run.same_loss import Curve, LossAgreement, LossVerdict, agreements
 
+_ENDS: tuple[Callable[[Curve], float], ...] = (
+    lambda one: one.first,
+    lambda one: one.last,
+    lambda one: one.validation or 0.0,
+)
+_GRAVITY = ("same", "unknown", "different")
 _VERSIONS = ("raybench", "torch")  # another one may begin with other weights
 
 
@@ -24,10 +30,40 @@ def changed_losses(sides: Sequence[Side], verdict: LossVerdict) -> tuple[str, ..
 
 
 def _agreements(reference: Side, other: Side) -> Iterator[LossAgreement]:
-    for label, curve in reference.curves.items():
-        if label in other.curves:
-            both = ((reference, curve), (other, other.curves[label]))
-            yield from agreements([replace(one, name=f"{label} of {side.name}") for side, one in both])
+    """Of each training the worst pair of runs."""
+    for label, curves in reference.curves.items():
+        for key in dict.fromkeys(curve.key for curve in curves):
+            ours, theirs = (_extremes(_of_key(side, label, key)) for side in (reference, other))
+            pairs = [one for before in ours for after in theirs for one in agreements([before, after])]
+            if pairs:
+                yield max(pairs, key=lambda one: (_GRAVITY.index(one.verdict), one.first_apart, one.last_apart))
+
+
+def _of_key(side: Side, label: str, key: Hashable) -> Sequence[Curve]:
+    """By the name of the side; of several runs each by its own."""
+    curves = side.curves.get(label, ())
+    alike = [one for one in curves if one.key == key]
+    return alike if len(curves) > 1 else [replace(one, name=f"{label} of {side.name}") for one in alike]
+
+
+def _extremes(curves: Sequence[Curve]) -> Sequence[Curve]:
+    """Those that are furthest off at either end, and at their evaluation: a pair of them is the worst."""
+    if not curves:
+        return []
+    found = []
+    for value in _ENDS:
+        found += [min(curves, key=value), max(curves, key=value)]
+    return list(dict.fromkeys(found))
+
+
+def missing_losses(sides: Sequence[Side]) -> tuple[str, ...]:
+    """Trainings whose losses can be judged on the reference, and not on another side, which has them."""
+    return tuple(
+        f"{label} of {other.name} has no losses that can be judged, that of {sides[0].name} has"
+        for other in sides[1:]
+        for label in sides[0].curves
+        if label in other.losses and label not in other.curves
+    )
 
 
 def _differs(reference: Side, other: Side, name: str) -> bool:

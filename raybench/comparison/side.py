@@ -24,7 +24,8 @@ Better = Literal["lower", "higher", ""]
 Launch = tuple[tuple[float, ...], ...]  # blocks of samples
 # Neighbouring samples are alike, so those without blocks of their own are cut into as many as a result has by default.
 BLOCKS = 5
-_OF_THE_WHOLE = ("verdict", "status")  # ranks under torchrun have a status
+OF_THE_WHOLE = ("verdict", "status")  # ranks under torchrun have a status alone
+WRONG_DATA = "wrong data"  # the problem of a figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -105,9 +106,10 @@ class Side:
     """One of the results: one document, or several of the same, which are its runs.
 
     ``kind`` is what they are (``run``, ``study``). ``machine``: what has to be alike; ``names``: what the nodes are
-    called, which need not. ``outcomes``: verdicts and checks by what they are of, a word each. ``losses``: by the
-    label of a training, those of the steps of its first run; ``curves``: the ends of those that can be held
-    against others'. ``disturbance``: what else had its processors.
+    called, which need not. ``outcomes``: verdicts and checks by what they are of, a word each; ``troubles``: what is
+    named only where it went wrong, as findings are. ``losses``: by the label of a training, those of the steps of its
+    first run; ``curves``: of every run, the ends of those that can be held against others'. ``gaps``: figures that some
+    of its runs lack. ``disturbance``: what else had its processors.
     """
 
     name: str
@@ -118,16 +120,23 @@ class Side:
     configuration: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     outcomes: Mapping[str, str] = field(default_factory=dict)
+    troubles: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[FigureKey, SideFigure] = field(default_factory=dict)
     losses: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    curves: Mapping[str, Curve] = field(default_factory=dict)
+    curves: Mapping[str, tuple[Curve, ...]] = field(default_factory=dict)
+    gaps: tuple[str, ...] = ()
     disturbance: Disturbance = Disturbance()
     remarks: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
         """What the result says of itself, in the word of its kind; "unknown" of one that says nothing."""
-        return next((word for name, word in self.outcomes.items() if name in _OF_THE_WHOLE), "unknown")
+        return next((word for name, word in self.outcomes.items() if name in OF_THE_WHOLE), "unknown")
+
+
+def label_of(key: FigureKey) -> str:
+    """``all_reduce float32 sum, 16M``, and what of it was measured where that is not its time."""
+    return f"{key.benchmark}, {key.point}" + ("" if key.quantity == "time" else f", {key.quantity}")
 
 
 def blocks_of(samples: "tuple[float, ...] | list[float]") -> Launch:

@@ -131,3 +131,63 @@ def test_unlike_machines_are_not_mixed(healthy: Path, tmp_path: Path) -> None:
     other = run_of(tmp_path / "other", 1.0, cluster=cluster | {"backend": "nccl"})
     with pytest.raises(UsageError, match="unlike machines"):
         create_baseline([healthy, other])
+
+
+def without_its_last_point(folder: Path) -> Path:
+    content = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    del content["benchmarks"][0]["points"][-1]
+    (folder / "result.json").write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+def test_what_some_runs_lack_is_left_out_and_said(healthy: Path, tmp_path: Path) -> None:
+    kept, later = tmp_path / "healthy.json", run_of(tmp_path / "later", 1.001)
+    without_its_last_point(healthy / "run-2")
+    made = called("create", healthy, "-o", kept)
+    assert (made.exit_code, "left out: 1 of 5 runs have no all_reduce" in made.output) == (0, True)
+    found = check_baseline(kept, later, gate="5%")
+    assert (found.exit_code, "leaves out a figure: 1 of 5 runs have no" in found.verdict_reason) == (3, True)
+    assert f"not judged, since {kept} has none: all_reduce" in found.verdict_reason
+    assert check_baseline(kept, without_its_last_point(later), gate="5%").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status", "exit_code"),
+    [("ok", "complete", 0), ("critical", "complete", 1), ("ok", "failed", 1), ("incomplete", "partial", 3)],
+)
+def test_what_a_run_says_of_itself_counts_beside_a_baseline(
+    verdict: str, status: str, exit_code: int, healthy: Path, tmp_path: Path
+) -> None:
+    kept, content = tmp_path / "healthy.json", create_baseline([healthy]).to_json()
+    later = run_of(tmp_path / "later", 1.001, verdict=verdict, verdict_reason="it", status=status)
+    for older in ({}, {"outcomes": {}, "left_out": []}):  # of before they were kept
+        kept.write_text(json.dumps(content | older), encoding="utf-8")
+        assert check_baseline(kept, later, gate="5%").exit_code == exit_code
+
+
+def test_a_run_counts_once(healthy: Path) -> None:
+    with pytest.raises(UsageError, match=r"run-0 is the same result as .*run-0; a baseline is made of different runs"):
+        create_baseline([healthy, healthy / "run-0"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_refused"),
+    [("NCCL_ALGO", "Tree", True), ("NCCL_DEBUG_FILE", "b", False), ("torch", "b", False)],
+)
+def test_other_configurations_are_not_mixed(
+    name: str, value: str, is_refused: bool, healthy: Path, tmp_path: Path
+) -> None:
+    for run, said in ((healthy / "run-0", "a"), (healthy / "run-1", value)):
+        content = json.loads((run / "result.json").read_text(encoding="utf-8"))
+        content["environment"]["variables"][name] = said
+        (run / "result.json").write_text(json.dumps(content), encoding="utf-8")
+    runs = [healthy / "run-0", healthy / "run-1"]
+    third = run_of(tmp_path / "third", 1.003)
+    content = json.loads((third / "result.json").read_text(encoding="utf-8"))
+    content["environment"]["variables"][name] = "a"
+    (third / "result.json").write_text(json.dumps(content), encoding="utf-8")
+    if is_refused:
+        with pytest.raises(UsageError, match=f"{name} a and {value}"):
+            create_baseline([*runs, third])
+    else:
+        assert create_baseline([*runs, third]).figures

@@ -107,14 +107,17 @@ def test_what_the_other_side_has_no_figure_of_never_passes_a_gate() -> None:
     more = replace(both, figures={**both.figures, replace(KEY, point="2M"): both.figures[KEY]})
     found = compare([more, one], gate=0.05)
     assert (found.exit_code, found.verdict_reason) == (3, "all_reduce float32 sum, 2M was not compared: B has none")
-    assert "1 figure not compared" in compare([more, one]).verdict_reason
-    assert compare([one, more], gate=0.05).exit_code == 0  # what came new is no regression
+    ungated = compare([more, one])
+    assert (ungated.exit_code, "1 figure not compared" in ungated.verdict_reason) == (3, True)
+    new = compare([one, more], gate=0.05)  # what came new is no regression, and is said not to be judged
+    assert (new.exit_code, new.verdict_reason.endswith("since B has none: all_reduce float32 sum, 2M")) == (0, True)
 
 
 def test_wrong_data_is_not_compared() -> None:
     good = side(*FULL[:4])
     wrong = replace(good, figures={KEY: replace(good.figures[KEY], problem="wrong data")})
-    assert compare([good, wrong], gate=0.05).exit_code == 3
+    assert compare([good, wrong], gate=0.05).exit_code == compare([good, wrong]).exit_code == 1
+    assert compare([wrong, wrong], gate=0.05).exit_code == compare([wrong, good]).exit_code == 3
     assert compare([good, wrong]).figures[0].reason == "wrong data"
 
 
@@ -136,10 +139,30 @@ def test_other_kinds_and_too_few_are_refused() -> None:
         compare([side(FULL[0])])
 
 
-def test_a_parameter_that_changed_is_shown_and_the_figure_compared() -> None:
-    before, after = side(*FULL[:4]), side(*FULL[4:8])
-    other = replace(after, figures={replace(KEY, parameters='{"batch": 8}'): after.figures[KEY]})
-    assert [one.difference for one in compare([before, other]).figures] == ["no difference"]
+@pytest.mark.parametrize(
+    ("parameters", "versions", "said", "exit_code"),
+    [
+        ('{"batch": 4}', ("1", "2"), "has batch 4, not 8", 3),
+        ('{"batch": 8, "seed": 2}', ("1", "1"), "", 0),  # from where it begins, not what is measured
+        ('{"batch": 8, "hook": "fp16"}', ("1", "2"), "", 0),  # an option that the older version does not name
+        ('{"batch": 8, "hook": "fp16"}', ("1", "1"), "has hook fp16, not null", 3),
+    ],
+)
+def test_a_parameter_that_changed_is_said_and_passes_no_gate_unless_told(
+    parameters: str, versions: tuple[str, str], said: str, exit_code: int
+) -> None:
+    sides = [
+        replace(one, figures={replace(KEY, parameters=text): one.figures[KEY]}, environment={"raybench": version})
+        for one, text, version in zip(
+            (side(*FULL[:4]), side(*FULL[4:8])), ('{"batch": 8, "seed": 1}', parameters), versions, strict=True
+        )
+    ]
+    shown, gated = compare(sides), compare(sides, gate=0.05)
+    assert [one.difference for one in shown.figures] == ["no difference"]
+    assert (shown.exit_code, gated.exit_code) == (0, exit_code)
+    assert (said in shown.verdict_reason, said in gated.verdict_reason) == (True, True)
+    assert ("runs has " in shown.verdict_reason) == bool(said)
+    assert compare(sides, gate=0.05, allow_unlike=True).exit_code == 0
 
 
 def test_two_that_only_parameters_tell_apart_are_not_taken_for_each_other() -> None:

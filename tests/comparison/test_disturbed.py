@@ -34,7 +34,9 @@ def lost(side: Side, name: str, share: float | None) -> Side:
     ("shares", "word", "said"),
     [
         ((None, None), "slower", ""),
-        ((None, 0.06), "slower", ""),  # what one side lost more than the other is unknown
+        ((None, 0.06), "cannot tell", "what A lost is unknown"),
+        ((0.06, None), "slower", "what B lost is unknown"),
+        ((None, 0.02), "slower", ""),  # what one side lost more than the other is unknown, and it is little
         ((0.01, 0.01), "slower", ""),
         ((0.06, 0.06), "slower", ""),  # both lost the same: it is in both levels
         ((0.0, 0.015), "slower", "; B lost 1.5% of its processors to other virtual machines, A 0.0%"),
@@ -64,6 +66,20 @@ def test_the_interval_is_longer_at_the_end_of_the_side_that_lost_more() -> None:
     assert found.low == pytest.approx(plain.low * (1 - 0.05) / (1 - 0.01))
     turned = ratio_interval(replace(before[key], stolen=(0.05,)), replace(after[key], stolen=(0.01,)))
     assert (turned.low, turned.high > plain.high) == (plain.low, True)
+
+
+@pytest.mark.parametrize("unknown", [(None,), (None, None, 0.0), (None, 0.3, 0.0)])
+def test_a_loss_that_is_not_known_is_never_more_certain_than_none(unknown: tuple[float | None, ...]) -> None:
+    key = next(iter(sampled_run(RUNS[0]).figures))
+    much = replace(sampled_run(RUNS[0]).figures[key], stolen=(0.3,))
+    one = sampled_run(RUNS[1]).figures[key]
+    other = replace(one, runs=one.runs * len(unknown))
+    known = tuple(share or 0.0 for share in unknown)
+    for order in (1, -1):
+        found = ratio_interval(*[much, replace(other, stolen=unknown)][::order])
+        zero = ratio_interval(*[much, replace(other, stolen=known)][::order])
+        assert found.low <= zero.low
+        assert found.high >= zero.high
 
 
 @pytest.mark.parametrize(

@@ -92,3 +92,39 @@ def test_another_torch_may_begin_elsewhere(tmp_path: Path) -> None:
 
 def test_a_loss_that_is_no_number_is_not_held_against_another(tmp_path: Path) -> None:
     assert compared(tmp_path, losses(lambda _, __: None)).losses == ()
+
+
+def folder_of(folder: Path, *changes: Change) -> Path:
+    for number, change in enumerate(changes):
+        content = json.loads(TRAINING.read_text(encoding="utf-8"))
+        content["started_at"] = f"2026-12-0{number + 1}T00:00:00+00:00"
+        change(content)
+        (folder / f"run-{number}").mkdir(parents=True)
+        (folder / f"run-{number}" / "result.json").write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ((ROUNDED, ROUNDED, ROUNDED), "same"),
+        ((ROUNDED, LATE, ROUNDED), "unknown"),
+        ((ROUNDED, LATE, APART), "different"),
+    ],
+)
+def test_of_several_runs_the_one_that_is_furthest_off_is_judged(
+    changes: tuple[Change, ...], verdict: str, tmp_path: Path
+) -> None:
+    several = folder_of(tmp_path / "several", *changes)
+    for sides in ([TRAINING, several], [several, TRAINING]):
+        (one,) = compare_results(sides).losses
+        assert one.verdict == verdict
+        assert len(one.last_losses) == 2
+
+
+def test_losses_that_are_no_numbers_beside_those_that_are_leave_it_open(tmp_path: Path) -> None:
+    found = compared(tmp_path, losses(lambda _, __: None), gate="90%")
+    assert (found.exit_code, "has no losses that can be judged" in found.verdict_reason) == (3, True)
+    lost = folder_of(tmp_path / "several", ROUNDED, losses(lambda _, __: None))
+    said = compare_results([TRAINING, lost]).verdict_reason
+    assert "1 of 2 runs have no losses of ddp tiny that can be judged" in said

@@ -39,6 +39,8 @@ def create(runs: tuple[Path, ...], output: Path) -> None:
     made = create_baseline(runs)
     deliver(FORMATS["json"].render(made), output)
     say(f"raybench: {output}: {len(made.figures)} figures of {len(made.run_ids)} runs")
+    for one in made.left_out:
+        say(f"raybench: left out: {one}")
 
 
 @command.command(epilog=EXAMPLES)
@@ -53,7 +55,8 @@ def create(runs: tuple[Path, ...], output: Path) -> None:
 def check(baseline: Path, result: Path, gate: str, *, unlike: bool, **shown: Any) -> None:
     """Compare RESULT, a run or a folder of several, with BASELINE.
 
-    The exit code is 1 where it is worse by the gate or more, 3 where that cannot be told.
+    The exit code is 1 where it failed or is worse by the gate or more, 3 where something is missing or that cannot
+    be told.
     """
     from raybench.services.comparing.baseline import check_baseline
 

@@ -47,8 +47,8 @@ def command(results: tuple[Path, ...], gate: str | None, plot: Path | None, *, u
 
     What differs in configuration and environment comes first, then each figure with its ratio and a 95 %
     interval. "no difference" leaves out one of 5 %; where the runs cannot, it is "cannot tell", with the
-    smallest difference that they could show. Without --gate the exit code is 0 where figures were
-    compared, 3 where nothing can be told.
+    smallest difference that they could show. The exit code is 1 where a side failed and A did not, 3 where
+    something is missing or cannot be told, also without --gate.
     """
     from raybench.services.comparing.compare import compare_results
 

@@ -46,7 +46,11 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
 
 
 class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):
-    """What a healthy configuration reaches, run by run."""
+    """What a healthy configuration reaches, run by run.
+
+    ``outcomes``: what the runs said of themselves, the worst of each. ``left_out``: figures that are not in it, since
+    not all of its runs have them or one had wrong data. Both are empty in a baseline from before they were kept.
+    """
 
     kind: str
     run_ids: tuple[str, ...]
@@ -55,4 +59,6 @@ class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):
     configuration: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     figures: tuple[BaselineFigure, ...] = ()
+    outcomes: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
     SCHEMA: ClassVar[str] = "raybench.baseline/1"

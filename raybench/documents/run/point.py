@@ -97,6 +97,9 @@ class Point(Part, frozen=True, kw_only=True):
         samples = self.samples_seconds
         if not samples or (min(samples) <= 0 and median(samples) <= 0):
             return "a point without a time"
+        measured = (block for launch in self.launches if any(launch) for block in launch)
+        if any(not block or (min(block) <= 0 and median(block) <= 0) for block in measured):
+            return "a block without a time"
         if self.recorded_interval and self.recorded_interval[1] <= 0:
             return "an interval that ends at 0"
         return None if self.rank_seconds else "no rank_seconds"

@@ -18,21 +18,29 @@ _HEALTHY = ("ok", "warning", "unknown", "pass", "warn", "complete")
 def create_baseline(paths: Sequence[Path]) -> RunsBaseline:
     """The baseline of results of one kind, each named by its folder or file, or by a folder of several.
 
-    Raises UsageError for too few, for results of unlike machines or of different kinds, and for one that is not whole
-    or has a critical finding.
+    Raises UsageError for too few, for results of unlike machines, of other configurations or of different kinds, for
+    one that is named twice, and for one that is not whole or has a critical finding.
     """
     from raybench.comparison.baseline_side import baseline_of_runs
-    from raybench.comparison.differing import unlike
-    from raybench.comparison.joined import joined_side
+    from raybench.comparison.differing import other_settings, unlike
+    from raybench.comparison.joined import copies_of, joined_side
+    from raybench.comparison.side import OF_THE_WHOLE
 
     sides = list(_sides(paths))
     for side in sides:
-        if side.verdict not in _HEALTHY:
-            raise UsageError(f"{side.name} is {side.verdict}: a baseline is made of healthy runs; leave it out")
+        bad = [word for name, word in side.outcomes.items() if name in OF_THE_WHOLE and word not in _HEALTHY]
+        if bad:
+            raise UsageError(f"{side.name} is {bad[0]}: a baseline is made of healthy runs; leave it out")
     name = ", ".join(map(str, paths))
     if not sides:
         raise UsageError(f"{name} has no run; 'raybench run' makes one")
+    if copies := copies_of(sides):
+        raise UsageError(f"{next(iter(copies.values()))}; a baseline is made of different runs; leave it out")
     joined = joined_side(name, sides)
+    if found := other_settings(sides):
+        raise UsageError(
+            f"these runs are of different configurations: {'; '.join(found)}; a baseline is of one, so make one of each"
+        )
     found = unlike(sides)
     if found:
         raise UsageError(f"these runs are of unlike machines: {'; '.join(found)}; a baseline is of one")

@@ -1,0 +1,124 @@
+"""What sides say of themselves beside each other: verdicts, checks, findings, losses and what is missing. Pure.
+
+Every word has a rank; what is on one side only, or not known, is never taken for good.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from raybench.comparison.parameters import other_parameters
+from raybench.comparison.same_losses import changed_losses, missing_losses
+from raybench.comparison.side import OF_THE_WHOLE, WRONG_DATA, Side, label_of
+from raybench.comparison.words import FAILED, INCOMPLETE, WORSE, is_known, rank_of
+from raybench.verdicts import SEVERITY
+
+_EACH_BY_ITSELF = ("preflight", "fabric test")  # their checks are judged one by one, so a bad one spoils no other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """What both sides say of themselves: how many ``checks`` there are, and how many of them both know.
+
+    ``failed``: what failed on a side and not on the reference; ``worse``: what is worse; ``open``: what is not known,
+    or missing. ``still``: what is as bad as it was. ``doubts``: why an "ok" could not be trusted.
+    """
+
+    checks: int = 0
+    known: int = 0
+    failed: tuple[str, ...] = ()
+    worse: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    still: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+def changed_between(sides: Sequence[Side], *, gated: bool) -> Changed:
+    """From all sides, the reference first. ``gated``: other parameters leave the verdict open."""
+    found = changed_checks(sides)
+    apart, late = changed_losses(sides, "different"), changed_losses(sides, "unknown")
+    gaps = tuple(f"{side.name}: {gap}" for side in sides for gap in side.gaps)
+    others = [
+        f"{text} (--unlike compares them all the same)"
+        for side in sides[1:]
+        for text in (other_parameters(sides[0], side) if gated else ())
+    ]
+    return replace(
+        found,
+        failed=(*found.failed, *_wrong_data(sides)),
+        worse=(*found.worse, *apart),
+        open=(*found.open, *late, *missing_losses(sides), *gaps, *others),
+        doubts=tuple(_no_reference(sides[0])),
+    )
+
+
+def changed_checks(sides: Sequence[Side]) -> Changed:
+    """Verdicts, checks and troubles of all sides but the first beside those of the first."""
+    found: dict[str, list[str]] = {"failed": [], "worse": [], "open": [], "still": []}
+    checks = known = 0
+    for side in sides[1:]:
+        names = dict.fromkeys([*sides[0].outcomes, *side.outcomes])
+        is_first = side.kind not in _EACH_BY_ITSELF
+        for name in sorted(names, key=lambda one: (one in OF_THE_WHOLE) != is_first):
+            before, after = sides[0].outcomes.get(name), side.outcomes.get(name)
+            if name not in OF_THE_WHOLE and before in SEVERITY:
+                checks += 1
+                known += is_known(before) and is_known(after)
+            _sort(found, _change(before, after), _said(name, before, after, side))
+        for name, word in side.troubles.items():
+            text = f"{name}: {word} in {side.name}, {sides[0].troubles.get(name, 'not')} in {sides[0].name}"
+            _sort(found, _trouble(sides[0].troubles.get(name), word), text)
+    return Changed(checks=checks, known=known, **{name: tuple(texts) for name, texts in found.items()})
+
+
+def _sort(found: Mapping[str, list[str]], kind: str, text: str) -> None:
+    if kind:
+        found[kind].append(text)
+
+
+def _said(name: str, before: str | None, after: str | None, side: Side) -> str:
+    if name in OF_THE_WHOLE:
+        how = "failed" if after in FAILED else f"is {after or 'unknown'}"
+        return f"{side.name} {how}: its {name} is {after or 'unknown'}, that of the reference {before or 'not known'}"
+    return f"{name}: {before or 'not there'} before, {after or 'unknown'} now"
+
+
+def _change(before: str | None, after: str | None) -> str:
+    """What has become of a verdict or a check: failed, worse, open, still, or nothing. None: a side has none."""
+    if after is None:
+        return "open" if is_known(before) else ""
+    if rank_of(after) >= rank_of("error") and before is not None and rank_of(before) >= rank_of(after):
+        return "still"
+    if after in FAILED:
+        return "failed"
+    if after in WORSE:
+        return "worse" if before is None or rank_of(before) < rank_of(after) else ""
+    if after in INCOMPLETE:
+        return "open"
+    return "open" if not is_known(after) and before is not None and _is_lost(before, after) else ""
+
+
+def _is_lost(before: str, after: str) -> bool:
+    """Whether a word that says nothing stands where another did."""
+    return before != after and (is_known(before) or after != "skipped")
+
+
+def _trouble(before: str | None, after: str) -> str:
+    """Of what is only named where it went wrong. A warning is said among what differs."""
+    if after in FAILED:
+        return "still" if before in FAILED else "failed"
+    return "open" if after in INCOMPLETE and (before is None or rank_of(before) < rank_of(after)) else ""
+
+
+def _wrong_data(sides: Sequence[Side]) -> Iterator[str]:
+    for side in sides[1:]:
+        for key, figure in side.figures.items():
+            before = sides[0].figures.get(key)
+            if figure.problem == WRONG_DATA and (before is None or before.problem != WRONG_DATA):
+                yield f"{side.name} failed: wrong data in {label_of(key)}"
+
+
+def _no_reference(side: Side) -> Iterator[str]:
+    """Why a result is no good reference."""
+    bad = [name for name in OF_THE_WHOLE if side.outcomes.get(name) in (*FAILED, *INCOMPLETE)]
+    if bad and side.kind not in _EACH_BY_ITSELF:
+        yield f"{side.name} is no good reference: its {bad[0]} is {side.outcomes[bad[0]]}"

@@ -30,7 +30,7 @@ def baseline_of_runs(side: Side) -> RunsBaseline:
         environment=side.environment,
         figures=figures,
         outcomes=side.outcomes,
-        left_out=(*side.gaps, *(f"{label_of(key)}: {one.problem}" for key, one in side.figures.items() if one.problem)),
+        omitted=(*side.gaps, *(f"{label_of(key)}: {one.problem}" for key, one in side.figures.items() if one.problem)),
     )
 
 
@@ -64,7 +64,7 @@ def baseline_side(name: str, kept: RunsBaseline) -> Side:
         environment=kept.environment,
         outcomes=kept.outcomes,
         figures=dict(map(_figure, kept.figures)),
-        gaps=tuple(f"it leaves out a figure: {one}" for one in kept.left_out),
+        gaps=tuple(f"it leaves out a figure: {one}" for one in kept.omitted),
     )
 
 

@@ -20,7 +20,7 @@ class Changed:
     """What both sides say of themselves: how many ``checks`` there are, and how many of them both know.
 
     ``failed``: what failed on a side and not on the reference; ``worse``: what is worse; ``open``: what is not known,
-    or missing. ``still``: what is as bad as it was. ``doubts``: why an "ok" could not be trusted.
+    or missing. ``still``: what is as bad as it was. ``unsettled``: why an "ok" could not be trusted.
     """
 
     checks: int = 0
@@ -29,7 +29,7 @@ class Changed:
     worse: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
     still: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
+    unsettled: tuple[str, ...] = ()
 
 
 def changed_between(sides: Sequence[Side], *, gated: bool) -> Changed:
@@ -47,7 +47,7 @@ def changed_between(sides: Sequence[Side], *, gated: bool) -> Changed:
         failed=(*found.failed, *_wrong_data(sides)),
         worse=(*found.worse, *apart),
         open=(*found.open, *late, *missing_losses(sides), *gaps, *others),
-        doubts=tuple(_no_reference(sides[0])),
+        unsettled=tuple(_no_reference(sides[0])),
     )
 
 
@@ -118,7 +118,7 @@ def _wrong_data(sides: Sequence[Side]) -> Iterator[str]:
 
 
 def _no_reference(side: Side) -> Iterator[str]:
-    """Why a result is no good reference."""
+    """Why a result is not a good reference."""
     bad = [name for name in OF_THE_WHOLE if side.outcomes.get(name) in (*FAILED, *INCOMPLETE)]
     if bad and side.kind not in _EACH_BY_ITSELF:
-        yield f"{side.name} is no good reference: its {bad[0]} is {side.outcomes[bad[0]]}"
+        yield f"{side.name} is not a good reference: its {bad[0]} is {side.outcomes[bad[0]]}"

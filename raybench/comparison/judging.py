@@ -65,7 +65,7 @@ def judged(
         return found or _nothing_compared(lost, changed)
     if changed.worse:
         found = Conclusion(verdict="warning", reason=and_more(changed.worse))
-    found = _doubted(found, lost, changed, gate)
+    found = _settled(found, lost, changed, gate)
     new = [one for one in figures if one.difference == "not compared" and one.values[0] is None]
     added = f"; not judged, since {sides[0]} has none: {new[0].label}{_more(new)}" if new else ""
     return Conclusion(verdict=found.verdict, reason=found.reason + added)
@@ -97,19 +97,19 @@ def _nothing_compared(lost: Sequence[ComparedFigure], changed: Changed) -> Concl
     return Conclusion(verdict="unknown", reason=f"nothing can be compared: no figure in common{why}{rest}")
 
 
-def _doubted(found: Conclusion, lost: Sequence[ComparedFigure], changed: Changed, gate: float | None) -> Conclusion:
-    """What is missing, unknown or no good reference makes a verdict unknown; what is as bad as it was is said."""
-    doubts = [and_more(some) for some in (changed.open, changed.doubts) if some]
+def _settled(found: Conclusion, lost: Sequence[ComparedFigure], changed: Changed, gate: float | None) -> Conclusion:
+    """What is missing, unknown or not a good reference makes a verdict unknown; what is as bad as it was is said."""
+    unsettled = [and_more(some) for some in (changed.open, changed.unsettled) if some]
     if lost:
         one = lost[0]
         few = f"{one.label} was not compared: {one.reason}{_more(lost)}"
-        doubts.append(few if gate is not None else f"{_count(lost)} not compared: {one.label}: {one.reason}")
+        unsettled.append(few if gate is not None else f"{_count(lost)} not compared: {one.label}: {one.reason}")
     still = [f"as bad as before: {and_more(changed.still)}"] if changed.still else []
-    if not doubts:
+    if not unsettled:
         verdict = "warning" if still and found.verdict == "ok" else found.verdict
         return Conclusion(verdict=verdict, reason="; ".join([found.reason, *still]))
     told = [] if gate is not None and found.verdict == "ok" else [found.reason]  # a gate is not passed, in no figure
-    ordered = [*told, *doubts] if gate is None and found.verdict != "ok" else [*doubts, *told]
+    ordered = [*told, *unsettled] if gate is None and found.verdict != "ok" else [*unsettled, *told]
     return Conclusion(verdict="unknown", reason="; ".join([*ordered, *still]))
 
 

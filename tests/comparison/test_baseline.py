@@ -140,7 +140,7 @@ def without_its_last_point(folder: Path) -> Path:
     return folder
 
 
-def test_what_some_runs_lack_is_left_out_and_said(healthy: Path, tmp_path: Path) -> None:
+def test_what_some_runs_lack_is_omitted_and_said(healthy: Path, tmp_path: Path) -> None:
     kept, later = tmp_path / "healthy.json", run_of(tmp_path / "later", 1.001)
     without_its_last_point(healthy / "run-2")
     made = called("create", healthy, "-o", kept)
@@ -160,7 +160,7 @@ def test_what_a_run_says_of_itself_counts_beside_a_baseline(
 ) -> None:
     kept, content = tmp_path / "healthy.json", create_baseline([healthy]).to_json()
     later = run_of(tmp_path / "later", 1.001, verdict=verdict, verdict_reason="it", status=status)
-    for older in ({}, {"outcomes": {}, "left_out": []}):  # of before they were kept
+    for older in ({}, {"outcomes": {}, "omitted": []}):  # of before they were kept
         kept.write_text(json.dumps(content | older), encoding="utf-8")
         assert check_baseline(kept, later, gate="5%").exit_code == exit_code
 

@@ -44,7 +44,7 @@ def said(name: str, outcomes: Words, troubles: Words = NONE, runs: slice = slice
         (OK, OK | {"verdict": "some word"}, (3, 3), "B is some word"),
         (OK, {"status": "complete"}, (3, 3), "B is unknown"),
         (OK, OK | {"status": "partial"}, (3, 3), "B is partial"),
-        (OK | {"verdict": "critical"}, OK, (3, 3), "A is no good reference: its verdict is critical"),
+        (OK | {"verdict": "critical"}, OK, (3, 3), "A is not a good reference: its verdict is critical"),
         (OK | {"status": "failed"}, OK | {"status": "failed"}, (3, 3), "as bad as before: B failed"),
     ],
 )

@@ -39,7 +39,7 @@ def create(runs: tuple[Path, ...], output: Path) -> None:
     made = create_baseline(runs)
     deliver(FORMATS["json"].render(made), output)
     say(f"raybench: {output}: {len(made.figures)} figures of {len(made.run_ids)} runs")
-    for one in made.left_out:
+    for one in made.omitted:
         say(f"raybench: left out: {one}")
 
 

@@ -48,7 +48,7 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
 class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):
     """What a healthy configuration reaches, run by run.
 
-    ``outcomes``: what the runs said of themselves, the worst of each. ``left_out``: figures that are not in it, since
+    ``outcomes``: what the runs said of themselves, the worst of each. ``omitted``: figures that are not in it, since
     not all of its runs have them or one had wrong data. Both are empty in a baseline from before they were kept.
     """
 
@@ -60,5 +60,5 @@ class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):
     environment: Mapping[str, str] = field(default_factory=dict)
     figures: tuple[BaselineFigure, ...] = ()
     outcomes: Mapping[str, str] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
     SCHEMA: ClassVar[str] = "raybench.baseline/1"

@@ -92,6 +92,7 @@ def test_a_baseline_says_what_its_runs_themselves_would() -> None:
     [
         ({"samples": [[[[1.0]]]]}, "samples of other launches"),
         ({"samples": [[[[]]]] * 5}, "a launch without a sample"),
+        ({"samples": [[[[], [1.0]]]] * 5}, "a launch without a sample, or a block of one"),
         ({"stolen": [0.1]}, "shares of other runs"),
         ({"samples": [[[[-1.0]]]] * 5}, "Expected `float`"),
     ],
@@ -163,6 +164,18 @@ def test_what_a_run_says_of_itself_counts_beside_a_baseline(
     for older in ({}, {"outcomes": {}, "omitted": []}):  # of before they were kept
         kept.write_text(json.dumps(content | older), encoding="utf-8")
         assert check_baseline(kept, later, gate="5%").exit_code == exit_code
+
+
+def test_a_run_that_did_not_come_to_its_end_is_not_lost(healthy: Path, tmp_path: Path) -> None:
+    begun, kept = tmp_path / "week" / "run-9", tmp_path / "healthy.json"
+    kept.write_text(json.dumps(create_baseline([healthy]).to_json()), encoding="utf-8")
+    begun.mkdir()
+    assert check_baseline(kept, healthy, gate="5%").exit_code == 0  # a folder of something else, such as plots
+    (begun / "samples.jsonl").touch()
+    with pytest.raises(UsageError, match="run-9 has no result"):
+        create_baseline([healthy])
+    found = check_baseline(kept, healthy, gate="5%")
+    assert (found.exit_code, found.verdict_reason) == (3, f"{healthy}: run-9 has no result")
 
 
 def test_a_run_counts_once(healthy: Path) -> None:

@@ -40,8 +40,8 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
             return "a figure without a run, or of a run without a launch"
         if self.samples and tuple(map(len, self.samples)) != tuple(map(len, self.levels)):
             return "samples of other launches than the levels"
-        if any(not any(launch) for run in self.samples for launch in run):
-            return "a launch without a sample"
+        if any(not launch or not all(launch) for run in self.samples for launch in run):
+            return "a launch without a sample, or a block of one"
         return None if len(self.stolen) in (0, len(self.levels)) else "shares of other runs than the levels"
 
 

@@ -162,6 +162,8 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
         """Whether anything can be derived from it."""
         if not self.samples_seconds or self.seconds.mean <= 0:
             return "a training without a step"
+        if min(self.samples_seconds) <= 0:
+            return "a step that took no time"
         if not self.rank_seconds:
             return "no rank_seconds"
         sizes = {name: size for name, size in self.memory.items() if name != "kind"}

@@ -48,9 +48,11 @@ def create_baseline(paths: Sequence[Path]) -> RunsBaseline:
 
 
 def _sides(paths: Sequence[Path]) -> "Iterator[Side]":
-    from raybench.services.comparing.sides import is_folder_of_results, one_side, results_below
+    from raybench.services.comparing.sides import is_folder_of_results, one_side, results_below, unfinished_below
 
     for path in paths:
+        if path.is_dir() and (begun := unfinished_below(path)):
+            raise UsageError(f"{begun[0]} has no result: a baseline is made of healthy runs; leave it out")
         yield from map(one_side, results_below(path) if is_folder_of_results(path) else (path,))
 
 

@@ -3,6 +3,7 @@
 import re
 import stat
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ MOST_RUNS = 1000
 MOST_BYTES = 2**28
 MOST_BYTES_TOGETHER = 2**30
 _RESULT = "result.json"
+_BEGUN = "samples.jsonl"  # what a run writes first
 _COMPARED = (
     "compared are documents of raybench (run, train, memory, checkpoint, study, fabric, preflight, baseline, "
     "torchrun), what nccl-tests printed or wrote as JSON, and files of NCCL Inspector"
@@ -34,7 +36,10 @@ def side_of(path: Path) -> Side:
 
     if is_folder_of_results(path):
         found = results_below(path)
-        return joined_side(str(path), [one_side(one) for one in found]) if found else _of_inspector(path)
+        if not found:
+            return _of_inspector(path)
+        side = joined_side(str(path), [one_side(one) for one in found])
+        return replace(side, gaps=(*side.gaps, *(f"{one.name} has no result" for one in unfinished_below(path))))
     return one_side(path)
 
 
@@ -62,6 +67,12 @@ def results_below(path: Path) -> Sequence[Path]:
     if len(found) > MOST_RUNS:
         raise UsageError(f"{path} has {len(found)} results; at most {MOST_RUNS} are read together")
     return found
+
+
+def unfinished_below(path: Path) -> Sequence[Path]:
+    """Folders of runs that began, and have no result: they still run, or did not come to their end."""
+    children = sorted(one for one in path.iterdir() if one.is_dir())
+    return [one for one in children if (one / _BEGUN).is_file() and not (one / _RESULT).is_file()]
 
 
 def is_folder_of_results(path: Path) -> bool:

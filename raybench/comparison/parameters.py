@@ -46,7 +46,7 @@ def _without_parameters(key: FigureKey) -> FigureKey:
 def other_parameters(reference: Side, other: Side) -> tuple[str, ...]:
     """``ddp of B has batch_size 4, not 2``, once a benchmark; empty where what was measured is the same."""
     is_same_version = reference.environment.get("raybench") == other.environment.get("raybench")
-    found = {}
+    found: dict[str, None] = {}
     for new, old in renamed_keys(reference.figures, other.figures).items():
         pairs = tuple(_differing(old.parameters, new.parameters, is_same_version=is_same_version))
         if pairs:

@@ -127,7 +127,7 @@ def test_a_failed_run_of_a_folder_and_a_figure_that_some_lack_are_not_lost() -> 
         found = compare(sides, gate=0.05)
         assert (found.exit_code, found.verdict_reason) == (3, "B: 1 of 4 runs have no all_reduce float32 sum, 1M")
     undirected = replace(KEY, quantity="overhead")  # which is not judged
-    more = replace(runs[0], figures=runs[0].figures | {undirected: replace(runs[0].figures[KEY], is_better="")})
+    more = replace(runs[0], figures={**runs[0].figures, undirected: replace(runs[0].figures[KEY], is_better="")})
     assert joined_side("A", [more, *runs[1:4]]).gaps == ()
 
 

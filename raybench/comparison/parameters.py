@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from raybench.comparison.side import FigureKey, Side, SideFigure
 
@@ -21,6 +22,7 @@ HOW_OFTEN = frozenset(
         "seed",
     }
 )
+_VERSION = "raybench"  # an older one may not name every parameter
 Figures = Mapping[FigureKey, SideFigure]
 
 
@@ -45,7 +47,7 @@ def _without_parameters(key: FigureKey) -> FigureKey:
 
 def other_parameters(reference: Side, other: Side) -> tuple[str, ...]:
     """``ddp of B has batch_size 4, not 2``, once a benchmark; empty where what was measured is the same."""
-    is_same_version = reference.environment.get("raybench") == other.environment.get("raybench")
+    is_same_version = reference.environment.get(_VERSION) == other.environment.get(_VERSION)
     found: dict[str, None] = {}
     for new, old in renamed_keys(reference.figures, other.figures).items():
         pairs = tuple(_differing(old.parameters, new.parameters, is_same_version=is_same_version))
@@ -64,14 +66,19 @@ def _differing(before: str, after: str, *, is_same_version: bool) -> Iterator[tu
             yield name, _text(old.get(name)), _text(new.get(name))
 
 
-def _table(parameters: str) -> Mapping[str, object]:
-    """The parameters by name; those of other documents than runs are one text."""
+def parameters_of(text: str) -> Mapping[str, Any] | None:
+    """The parameters of a run's figure by their names; those of other documents are one text: None."""
     try:
-        content = json.loads(parameters or "{}")
-    except ValueError:
-        content = None
-    return content if isinstance(content, dict) else {"setting": parameters}
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
-def _text(value: object) -> str:
+def _table(text: str) -> Mapping[str, Any]:
+    found = parameters_of(text)
+    return {"setting": text} if found is None else found
+
+
+def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)

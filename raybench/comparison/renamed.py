@@ -1,11 +1,11 @@
 """Which figures of many runs are the same though their parameters differ: those that a version added alone. Pure."""
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+from raybench.comparison.parameters import parameters_of
 from raybench.comparison.side import FigureKey
 
 Name = tuple[str, FigureKey]  # the machine, and the figure on it
@@ -24,7 +24,7 @@ def together(figures: Mapping[Name, Collection[str]]) -> list[Sequence[Name]]:
 
 
 def _groups(names: Sequence[Name], figures: Mapping[Name, Collection[str]]) -> list[Sequence[Name]]:
-    given = {name: _parameters(name[1].parameters) for name in names}
+    given = {name: parameters_of(name[1].parameters) for name in names}
     fits = {name: {name} for name in names}
     for one, other in combinations(names, 2):
         if _agree(given[one], given[other]) and set(figures[one]).isdisjoint(figures[other]):
@@ -40,11 +40,3 @@ def _groups(names: Sequence[Name], figures: Mapping[Name, Collection[str]]) -> l
 
 def _agree(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
     return one is not None and other is not None and all(one[name] == other[name] for name in one.keys() & other.keys())
-
-
-def _parameters(text: str) -> Mapping[str, Any] | None:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None

@@ -16,11 +16,12 @@ _RANKS = (
     FAILED,
 )  # the best first
 _RANK_OF = {word: rank for rank, words in enumerate(_RANKS) for word in words}
+_UNKNOWN = "unknown"
 
 
 def rank_of(word: str) -> int:
     """How bad it is; a word that is none of these is as unknown as "unknown"."""
-    return _RANK_OF.get(word, _RANK_OF["unknown"])
+    return _RANK_OF.get(word, _RANK_OF[_UNKNOWN])
 
 
 def is_known(word: str | None) -> bool:
@@ -31,4 +32,4 @@ def is_known(word: str | None) -> bool:
 def worst_word(words: Sequence[str]) -> str:
     """The worst of several results' words; "unknown" where it is none of ours."""
     worst = max(words, key=rank_of)
-    return worst if worst in _RANK_OF else "unknown"
+    return worst if worst in _RANK_OF else _UNKNOWN

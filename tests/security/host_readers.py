@@ -33,6 +33,7 @@ from raybench.benchmarks.checkpoint.manifest import CheckpointError
 from raybench.benchmarks.checkpoint.storage import compress, decompress
 from raybench.benchmarks.node_tests.dcgm_answer import read_diag
 from raybench.benchmarks.training.data.files import read_text
+from raybench.comparison.parameters import parameters_of
 from raybench.comparison.tools.inspector import inspector_events
 from raybench.comparison.tools.nccl_tests_file import tests_file_side
 from raybench.documents.reading import DocumentError
@@ -393,6 +394,10 @@ HOST_READERS: dict[str, Reader] = {
     ),
     "NCCL Inspector": Reader(
         read=lambda data: [list(inspector_events(data.decode("utf-8", "replace")))], seeds=lambda: [{"header": {}}]
+    ),
+    "parameters of a baseline": Reader(
+        read=lambda data: [parameters_of(data.decode("utf-8", "replace"))],
+        seeds=lambda: [{"batch_size": 8}],
     ),
     "nccl-tests' file": Reader(
         read=lambda data: [tests_file_side("it", data.decode("utf-8", "replace"))],

@@ -19,6 +19,11 @@ def baseline_of_runs(side: Side) -> RunsBaseline:
         )
     kept = {key: one for key, one in side.figures.items() if len(one.runs) == count and not one.problem}
     figures = tuple(_kept(key, one) for key, one in kept.items())
+    if not side.figures:
+        raise UsageError(
+            f"{side.name} has verdicts and nothing that was measured, as a preflight without tests: a baseline is made "
+            "of times and rates, which a preflight has from --level 2 on; compare holds checks beside each other"
+        )
     if not figures:
         raise UsageError(f"the runs of {side.name} have no figure that all of them measured; were they the same?")
     return RunsBaseline(

@@ -13,6 +13,7 @@ from raybench.cli.comparing.baseline import command
 from raybench.comparison.baseline_side import baseline_of_runs, baseline_side
 from raybench.comparison.comparing import compare
 from raybench.comparison.joined import joined_side
+from raybench.comparison.side import Side
 from raybench.documents.comparison.baseline import RunsBaseline
 from raybench.documents.loading import load_document
 from raybench.documents.reading import DocumentError
@@ -205,3 +206,23 @@ def test_other_configurations_are_not_mixed(
             create_baseline([*runs, third])
     else:
         assert create_baseline([*runs, third]).figures
+
+
+@pytest.mark.parametrize(("factor", "is_read"), [(1.0, True), (1 + 1e-9, True), (1.01, False), (0.5, False)])
+def test_a_level_that_is_not_that_of_its_samples_is_refused(
+    healthy: Path, tmp_path: Path, factor: float, is_read: bool
+) -> None:
+    kept = create_baseline([healthy]).to_json()
+    kept["figures"][0]["levels"][0][0] *= factor
+    (tmp_path / "it.json").write_text(json.dumps(kept), encoding="utf-8")
+    if is_read:
+        load_document(tmp_path / "it.json")
+        return
+    with pytest.raises(DocumentError, match="a level that is not that of its samples"):
+        load_document(tmp_path / "it.json")
+
+
+def test_results_without_anything_measured_make_no_baseline_and_are_told_so() -> None:
+    checked = Side(name="night", kind="preflight", run_ids=("a", "b", "c"), outcomes={"verdict": "pass"})
+    with pytest.raises(UsageError, match="nothing that was measured, as a preflight without tests"):
+        baseline_of_runs(checked)

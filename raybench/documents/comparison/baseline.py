@@ -3,12 +3,15 @@
 Schema ``raybench.baseline/1``: keys are added, never renamed or removed.
 """
 
+import math
 from collections.abc import Mapping
+from statistics import fmean
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
 
 from raybench.documents.part import FieldwiseDocument, FieldwisePart
+from raybench.stats import median
 
 Level = Annotated[float, Meta(gt=0, lt=1e30)]
 
@@ -42,7 +45,15 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
             return "samples of other launches than the levels"
         if any(not launch or not all(launch) for run in self.samples for launch in run):
             return "a launch without a sample, or a block of one"
+        if not all(map(self._agrees, self.levels, self.samples)):
+            return "a level that is not that of its samples"
         return None if len(self.stolen) in (0, len(self.levels)) else "shares of other runs than the levels"
+
+    def _agrees(self, levels: tuple[float, ...], samples: tuple[tuple[tuple[float, ...], ...], ...]) -> bool:
+        """Whether each launch of a run has the level of its samples."""
+        middle = fmean if self.is_mean else median
+        found = (middle([sample for block in launch for sample in block]) for launch in samples)
+        return all(math.isclose(*pair, rel_tol=1e-6) for pair in zip(levels, found, strict=True))
 
 
 class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from raybench.comparison.parameters import parameters_of
+from raybench.comparison.parameters import HOW_OFTEN, parameters_of
 from raybench.comparison.side import FigureKey
 
 Name = tuple[str, FigureKey]  # the machine, and the figure on it
@@ -14,8 +14,9 @@ Name = tuple[str, FigureKey]  # the machine, and the figure on it
 def together(figures: Mapping[Name, Collection[str]]) -> list[Sequence[Name]]:
     """Names of figures in groups that are the same, from the runs that have each.
 
-    One figure is another where machine and point are the same, each parameter of both has the same value, and no run
-    has both; and only where that is clear: all that could be one must be so among each other.
+    One figure is another where machine and point are the same, each parameter of both has the same value, but for how
+    often it is measured, and no run has both; and only where that is clear: all that could be one must be so among each
+    other.
     """
     alike: dict[Name, list[Name]] = {}
     for machine, key in figures:
@@ -39,4 +40,6 @@ def _groups(names: Sequence[Name], figures: Mapping[Name, Collection[str]]) -> l
 
 
 def _agree(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
-    return one is not None and other is not None and all(one[name] == other[name] for name in one.keys() & other.keys())
+    if one is None or other is None:
+        return False
+    return all(one[name] == other[name] for name in one.keys() & other.keys() - HOW_OFTEN)

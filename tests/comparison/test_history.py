@@ -15,6 +15,8 @@ from msgspec.structs import replace
 
 from raybench.cli.comparing.history import command
 from raybench.comparison.past import Past
+from raybench.comparison.renamed import together
+from raybench.comparison.side import FigureKey
 from raybench.comparison.trend import steps_of
 from raybench.documents.comparison.history import History
 from raybench.errors import UsageError
@@ -252,3 +254,21 @@ def test_a_sparkline_is_as_wide_as_there_is_room() -> None:
     assert sparkline([1.0, 2.0]) == "▁█"
     assert sparkline([1.0] * 3) == "▁▁▁"
     assert len(sparkline([float(one) for one in range(1000)])) <= 24
+
+
+@pytest.mark.parametrize(
+    ("parameters", "counts"),
+    [
+        ([{"batch": 4}, {"batch": 4, "extra": 1}], [2]),  # a version that added one
+        ([{"batch": 4, "steps": 60}, {"batch": 4, "steps": 30}], [2]),  # how often, not what
+        ([{"batch": 4}, {"batch": 8}], [1, 1]),
+        ([{"batch": 4}, {"batch": 4, "extra": 1}, {"batch": 4, "extra": 2}], [1, 1, 1]),  # which of them is not clear
+        ([{"a": 1}, {"a": 1, "b": 1}, {"a": 1, "b": 1, "c": 1}], [3]),
+    ],
+)
+def test_figures_are_one_where_a_version_added_a_parameter(parameters: list[Any], counts: list[int]) -> None:
+    keys = [FigureKey(benchmark="ddp", parameters=json.dumps(one), point="step") for one in parameters]
+    alone = {("machine", key): [str(number)] for number, key in enumerate(keys)}
+    assert sorted(map(len, together(alone))) == counts
+    assert len(together(dict.fromkeys(alone, ("one run has all",)))) == len(keys)
+    assert len(together({(str(number), key): ["x"] for number, key in enumerate(keys)})) == len(keys)

@@ -46,8 +46,9 @@ def fill(folder: Path) -> None:
     """Write all of them below ``folder``."""
     for name in _RUNS:
         _copy(_SAMPLES / _RUN, folder / name / "result.json")
-    for letter in "abc":
+    for day, letter in enumerate("abc", 16):
         _change(folder / f"runs/week-1/{letter}/result.json", '"20261122-170145-', f'"{letter}-')
+        _change(folder / f"runs/week-1/{letter}/result.json", "2026-11-22T17:01", f"2026-11-{day}T17:01")
     _change(folder / _IMPORTED / "result.json", "2026-11-22T17:01", "2026-11-23T02:00")
     _change(folder / "RUN/result.json", "2026-11-22T17:01", "2026-11-23T03:00")
     _change(folder / "RUN/result.json", '"node-1"', '"gpu-01"')

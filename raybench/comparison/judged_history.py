@@ -8,24 +8,28 @@ from itertools import pairwise, takewhile
 from raybench.comparison.judging import direction_of
 from raybench.comparison.side import Side
 from raybench.comparison.trend import LEAST_RUNS
+from raybench.comparison.words import FAILED
 from raybench.documents.comparison.history import ChangePoint, HistoryRun, HistorySeries, OmittedRun
 from raybench.verdicts import Conclusion, Verdict
 
 Table = Mapping[str, str]
 _WHOLE = ("ok", "warning", "unknown", "pass", "warn", "complete")  # all that was asked for was measured
-_FAILED = ("critical", "fail", "failed")
 _ORDER: tuple[Verdict, ...] = ("ok", "warning", "unknown", "incomplete", "critical")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """A run: its place among the runs of its folder, and its tables. ``sort``: its kind, and what it was to measure."""
+    """A run: its place among the runs of its folder, and its tables. ``sort``: its kind, and what it was to measure.
+
+    ``state``: the worse of its verdict and its status.
+    """
 
     run: HistoryRun
     machine: Table
     configuration: Table
     environment: Table
-    sort: tuple[str, str] = ("run", "")
+    sort: tuple[str, str]
+    state: str
 
     def as_side(self) -> Side:
         """Its tables alone."""
@@ -73,27 +77,28 @@ def _states(runs: Sequence[PastRun]) -> Iterator[Conclusion]:
     for one in runs:
         sorts.setdefault(one.sort, []).append(one)
     for sort, some in sorts.items():
-        bad = [one for one in some if one.run.verdict not in _WHOLE]
-        in_a_row = len([*takewhile(lambda one: one.run.verdict not in _WHOLE, reversed(some))])
-        near = [one for one in some[-max(LEAST_RUNS, in_a_row) :] if one.run.verdict not in _WHOLE]
+        bad = [one for one in some if one.state not in _WHOLE]
+        in_a_row = len([*takewhile(lambda one: one.state not in _WHOLE, reversed(some))])
+        near = [one for one in some[-max(LEAST_RUNS, in_a_row) :] if one.state not in _WHOLE]
         whose = f" of {sort[1] or sort[0]}" if len(sorts) > 1 else ""
         if not near or not (len(some) >= LEAST_RUNS or some[-1] is runs[-1]):
             if bad:
                 yield Conclusion(
-                    verdict="ok", reason=f"{len(bad)} of {len(some)} runs{whose} are {_words(bad)}, none of the newest"
+                    verdict="ok",
+                    reason=f"{len(bad)} of {len(some)} runs{whose} ended as {_words(bad)}, none of the newest",
                 )
             continue
         which = f"the newest {in_a_row}" if in_a_row == len(near) else f"{len(near)} of the newest {LEAST_RUNS}"
         more = f" (and {len(bad) - len(near)} before)" if len(bad) > len(near) else ""
-        is_failed = any(one.run.verdict in _FAILED for one in near)
+        is_failed = any(one.state in FAILED for one in near)
         yield Conclusion(
             verdict="critical" if is_failed else "incomplete",
-            reason=f"{which} of {len(some)} runs{whose} are {_words(near)}, since {_named(near[0])}{more}",
+            reason=f"{which} of {len(some)} runs{whose} ended as {_words(near)}, since {_named(near[0])}{more}",
         )
 
 
 def _words(some: Sequence[PastRun]) -> str:
-    return " or ".join(dict.fromkeys(one.run.verdict for one in some))
+    return " or ".join(dict.fromkeys(one.state for one in some))
 
 
 def _worse(series: Sequence[HistorySeries], runs: Sequence[PastRun]) -> Iterator[Conclusion]:

@@ -11,8 +11,9 @@ from raybench.comparison.differing import differing
 from raybench.comparison.judged_history import PastRun, Table, judged_history, missing_since
 from raybench.comparison.judging import direction_of
 from raybench.comparison.renamed import together
-from raybench.comparison.side import Better, FigureKey, Side
+from raybench.comparison.side import OF_THE_WHOLE, Better, FigureKey, Side
 from raybench.comparison.trend import LEAST_RUNS, Step, trend_of
+from raybench.comparison.words import worst_word
 from raybench.documents.comparison.history import ChangePoint, History, HistoryRun, HistorySeries, OmittedRun
 
 _MEASURED = ("suite", "workload")  # settings of a run and of a study that say what it measures
@@ -42,6 +43,7 @@ class Past:
                 machine=self._once(side.machine),
                 configuration=self._once(side.configuration),
                 environment=self._once(side.environment),
+                state=worst_word([word for name, word in side.outcomes.items() if name in OF_THE_WHOLE] or ["unknown"]),
                 sort=(
                     side.kind,
                     next((side.configuration[name] for name in _MEASURED if name in side.configuration), ""),

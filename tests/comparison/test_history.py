@@ -135,6 +135,10 @@ def _failed(content: Any) -> None:
         benchmark.update(status="failed", reason="rank 1 died", points=[])
 
 
+def _partial(content: Any) -> None:
+    content.update(status="partial", verdict="incomplete", verdict_reason="a launch timed out")
+
+
 def _wrong(content: Any) -> None:
     content.update(verdict="critical", verdict_reason="wrong data")
 
@@ -157,9 +161,10 @@ def _smaller(content: Any) -> None:
     ("factors", "after", "change", "expected"),
     [
         ([1.0] * 12, 12, None, ("ok", "no change in 1 figure")),
-        ([1.0] * 12, 9, _failed, ("incomplete", "the newest 3 of 12 runs are incomplete")),
-        ([1.0] * 12, 9, _wrong, ("critical", "the newest 3 of 12 runs are critical")),
-        ([1.0] * 12, 10, _wrong, ("critical", "the newest 2 of 12 runs are critical")),
+        ([1.0] * 12, 9, _failed, ("critical", "the newest 3 of 12 runs ended as failed")),
+        ([1.0] * 12, 9, _partial, ("incomplete", "the newest 3 of 12 runs ended as incomplete")),
+        ([1.0] * 12, 9, _wrong, ("critical", "the newest 3 of 12 runs ended as critical")),
+        ([1.0] * 12, 10, _wrong, ("critical", "the newest 2 of 12 runs ended as critical")),
         ([1.0] * 6 + [1.3] * 6, 6, _parameter(1), ("warning", "1.29x slower since 2026-11-01T06:00:00Z")),
         ([1.0] * 12, 6, _parameter(1), ("ok", "no change in 1 figure over 12 runs")),
         ([1.0] * 6 + [2.0] * 6, 6, _smaller, ("unknown", "it goes on with")),
@@ -190,7 +195,7 @@ def test_a_failure_long_ago_is_told_and_parameters_of_another_value_are_another_
     for number in range(14):
         written(tmp_path, number, 1.0, _wrong if number == 2 else _parameter(number % 2))
     found = history_of(tmp_path)
-    assert (found.verdict, "1 of 14 runs are critical, none of the newest" in found.verdict_reason) == ("ok", True)
+    assert (found.verdict, "1 of 14 runs ended as critical, none of the newest" in found.verdict_reason) == ("ok", True)
     assert sorted(len(one.values) for one in found.series)[-2:] == [7, 7]
 
 

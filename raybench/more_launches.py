@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from raybench.documents.run.benchmark import BenchmarkResult, MeasuredWorkload
 from raybench.documents.run.checkpoint import CheckpointPoint
 from raybench.documents.run.figures import FiguresPoint
-from raybench.documents.run.machine_use import stolen_share
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.point import Point
 from raybench.documents.run.training import TrainingPoint
 from raybench.expectations.baseline import LEAST_BYTES
-from raybench.stability import MAX_STOLEN, point_label, stolen_warnings
+from raybench.stability import point_label
 from raybench.weighing import Repeats, half_width, repeats_of, weigh
 
 LONG_SECONDS = 0.05  # an operation that takes so long waits for a link, not for a process to be woken
@@ -55,13 +54,12 @@ def widest_spread(benchmarks: Sequence[BenchmarkResult]) -> FigureSpread | None:
 
 
 def reason_for_more(benchmarks: Sequence[BenchmarkResult]) -> str | None:
-    """Why a run is to be launched again: its launches lie too far apart, or lost processors. None where it is not."""
+    """Why a run is to be launched again: its launches lie too far apart. None where it is not.
+
+    Lost processors are no reason where launches agree all the same: more of them would lose as much.
+    """
     worst = widest_spread(benchmarks)
-    if worst is not None:
-        return worst.text
-    judged = [benchmark for benchmark in benchmarks if any(_spreads(benchmark, _LEVEL))]
-    uses = max((one.machine_use for one in judged), key=lambda one: stolen_share(one) or 0.0, default=())
-    return next(iter(stolen_warnings(uses)), None) if (stolen_share(uses) or 0.0) >= MAX_STOLEN else None
+    return None if worst is None else worst.text
 
 
 def pause_seconds(number: int) -> float:

@@ -47,19 +47,13 @@ class FigureSpread:
 
 
 def widest_spread(benchmarks: Sequence[BenchmarkResult]) -> FigureSpread | None:
-    """The figure that its launches show least well; None where each is known well enough, or none is judged."""
+    """The figure that its launches show least well; None where each is known well enough, or none is judged.
+
+    What the machine lost to others does not count where launches agree all the same: more of them would lose as much.
+    """
     found = [one for benchmark in benchmarks for one in _spreads(benchmark, _tail(benchmarks))]
     worst = max(found, key=lambda one: one.share, default=None)
     return None if worst is None or worst.share <= ENOUGH else worst
-
-
-def reason_for_more(benchmarks: Sequence[BenchmarkResult]) -> str | None:
-    """Why a run is to be launched again: its launches lie too far apart. None where it is not.
-
-    Lost processors are no reason where launches agree all the same: more of them would lose as much.
-    """
-    worst = widest_spread(benchmarks)
-    return None if worst is None else worst.text
 
 
 def pause_seconds(number: int) -> float:
@@ -110,15 +104,14 @@ def _tail(benchmarks: Sequence[BenchmarkResult]) -> float:
 
 
 def _spreads(benchmark: BenchmarkResult, tail: float) -> Iterator[FigureSpread]:
-    name = " ".join(filter(None, (benchmark.name, benchmark.variation)))
     for point in benchmark.points:
         if point.samples_seconds and point.source_rank is None and is_long(point):
             launches = [launch for launch in point.launches if any(launch)]
-            yield _spread(f"{name}, {point_label(point)}", repeats_of(launches), tail)
+            yield _spread(f"{benchmark.label}, {point_label(point)}", repeats_of(launches), tail)
     for one in benchmark.workload:
         if isinstance(one, TrainingPoint) and one.complete and one.seconds.median >= LONG_SECONDS:
             steps = [[launch] for launch in one.launches if launch]
-            yield _spread(f"{name}, {one.label}", repeats_of(steps, is_mean=True), tail)
+            yield _spread(f"{benchmark.label}, {one.label}", repeats_of(steps, is_mean=True), tail)
 
 
 def _spread(label: str, launches: Repeats, tail: float) -> FigureSpread:

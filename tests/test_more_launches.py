@@ -17,7 +17,7 @@ from raybench.documents.run.point import Point
 from raybench.documents.run.result import RunResult
 from raybench.execution.record import RunRecord
 from raybench.execution.run import Run
-from raybench.more_launches import figures_compared, pause_seconds, reason_for_more, widest_spread
+from raybench.more_launches import figures_compared, pause_seconds, widest_spread
 from tests.comparison.recorded import SERIES
 
 QUIET_SERIES = "load 1.1 to 2.1"
@@ -79,7 +79,7 @@ def test_what_waits_for_a_process_or_is_one_pair_of_many_is_not_judged() -> None
 def test_lost_processors_want_no_more_launches_where_these_agree(levels: tuple[float, ...], wants: bool) -> None:
     lost = MachineSeconds(seconds=1.0, processors=2, busy=0.9, stolen=0.1)
     uses = tuple(machine_use(launch, 0, lost) for launch in range(3))
-    assert (reason_for_more([structs.replace(result(*map(steady, levels)), machine_use=uses)]) is not None) == wants
+    assert (widest_spread([structs.replace(result(*map(steady, levels)), machine_use=uses)]) is not None) == wants
 
 
 def test_one_launch_shows_nothing_of_another() -> None:

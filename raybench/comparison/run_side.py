@@ -205,7 +205,7 @@ def _cut(launch: Launch) -> Launch:
 
 def _key(benchmark: BenchmarkResult, point: str, quantity: str = "time") -> FigureKey:
     return FigureKey(
-        benchmark=" ".join(filter(None, (benchmark.name, benchmark.variation))),
+        benchmark=benchmark.label,
         parameters=parameters_text(benchmark),
         point=point,
         quantity=quantity,

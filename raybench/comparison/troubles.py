@@ -32,7 +32,7 @@ def worst_by_name(pairs: Sequence[tuple[str, str]]) -> Mapping[str, str]:
 def _of_benchmarks(benchmarks: Sequence[BenchmarkResult]) -> Iterator[tuple[str, str]]:
     """Those that are not complete, have wrong data, or had a figure before that is now none, as no batch that fits."""
     for benchmark in benchmarks:
-        name = _name_of(benchmark)
+        name = benchmark.label
         if benchmark.status != "complete":
             yield f"benchmark {name}", benchmark.status
         if benchmark.wrong:
@@ -50,9 +50,5 @@ def gaps_of(benchmarks: Sequence[BenchmarkResult]) -> Iterator[str]:
         for point in benchmark.points:
             lack = sum(not any(launch) for launch in point.launches)
             if lack:
-                label = f"{_name_of(benchmark)}, {point_label(point)}"
+                label = f"{benchmark.label}, {point_label(point)}"
                 yield f"{lack} of {len(point.launches)} launches have no {label}"
-
-
-def _name_of(benchmark: BenchmarkResult) -> str:
-    return " ".join(filter(None, (benchmark.name, benchmark.variation)))

@@ -34,7 +34,7 @@ from raybench.execution.ray_cluster.session import Session, open_session
 from raybench.execution.record import Planned, RunRecord
 from raybench.execution.run_progress import RunProgress
 from raybench.execution.variables import common_variables
-from raybench.more_launches import pause_seconds, reason_for_more
+from raybench.more_launches import pause_seconds, widest_spread
 from raybench.processes.interrupt import Interrupt
 from raybench.secret_values import recorded
 from raybench.traffic import traffic_between
@@ -211,11 +211,13 @@ class Run:
         yield from range(config.repeats)
         each, began = (time.monotonic() - began) / config.repeats, time.monotonic()
         for extra in range(config.most_launches - config.repeats if self._judges_spread(planned) else 0):
-            why, pause = reason_for_more(planned.collector.results(self.record.launches, None)), pause_seconds(extra)
-            if why is None or pause + each > config.timeout - (time.monotonic() - began):
+            worst, pause = widest_spread(planned.collector.results(self.record.launches, None)), pause_seconds(extra)
+            if worst is None or pause + each > config.timeout - (time.monotonic() - began):
                 return
             if not extra:
-                self.channel.note(f"launching again, {config.most_launches} times at most (--max-repeats): {why}")
+                self.channel.note(
+                    f"launching again, {config.most_launches} times at most (--max-repeats): {worst.text}"
+                )
             self._mark("waiting before another launch", pause + _TRAFFIC_SECONDS)
             self.interrupt.event.wait(pause)  # the launch itself says that it was stopped
             yield config.repeats + extra

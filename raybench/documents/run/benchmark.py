@@ -98,6 +98,11 @@ class BenchmarkResult(Part, frozen=True, kw_only=True):
         return " ".join(str(word) for word in words if word)
 
     @property
+    def label(self) -> str:
+        """Its name, and its variation where it has one."""
+        return " ".join(filter(None, (self.name, self.variation)))
+
+    @property
     def is_measured(self) -> bool:
         """Whether there is any figure."""
         return bool(self.points) or any(point.failed is None for point in self.workload)

@@ -90,9 +90,10 @@ def _quantise(model: nn.Module, device: torch.device, dtype: torch.dtype) -> Non
             compute_dtype=dtype,
             compress_statistics=True,
             quant_type="nf4",
+            device="meta",  # its own random weights would be thrown away: minutes for 7 billion of them
         )
         packed.weight = library.nn.Params4bit(
-            linear.weight.data.cpu(), requires_grad=False, compress_statistics=True, quant_type="nf4"
+            linear.weight.data, requires_grad=False, compress_statistics=True, quant_type="nf4"
         )
         packed.bias = linear.bias
         setattr(model.get_submodule(parent), last, packed.to(device))  # moving it there is what packs it

@@ -33,18 +33,17 @@ class Trainer:
         self._clock: PhaseClock | None = None
         self._ranges = ranges_of(context.device, options)
         self._micro_batch = 0
-        self._waited_for = 0  # gradients that are not ready yet
-        self._hooks: list[Any] = []
+        self._synchronised = True
+        self._last_ready: torch.Tensor | None = None  # whose gradient is the last of a backward pass
+        self._hooks: dict[torch.Tensor, Any] = {}
         if strategy.has_gradient_marks:
             for parameter in self.parameters:
                 register: Any = parameter.register_post_accumulate_grad_hook
-                self._hooks.append(register(self._gradient_ready))
+                self._hooks[parameter] = register(self._gradient_ready)
 
     def end(self) -> None:
         """No step comes any more: without its hooks, which DDP's C++ keeps beyond Python's sight, it can be freed."""
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks.clear()
+        self._unhook(list(self._hooks))
         if self.feed is not None:
             self.feed.end()
 
@@ -62,7 +61,9 @@ class Trainer:
             is_reduced = self.strategy.reduces_each or micro == self._options.accumulate - 1
             losses.append(self._micro(number, synchronised and is_reduced))
         found_norm = self._update(norm=norm)
-        loss = torch.stack(losses).mean()  # within the step: where its end is reached, its loss is there
+        loss = (
+            torch.stack(losses).mean() if len(losses) > 1 else losses[0]
+        )  # within the step: where its end is reached, its loss is there
         self._clock = None
         if clock is not None:
             clock.mark("optimizer")
@@ -81,11 +82,13 @@ class Trainer:
             with self._ranges.phase("forward"), self._forward():
                 loss: torch.Tensor = self.strategy.module(*batch)
             self._mark("forward")
-            self._waited_for = len(self.parameters) if synchronised else -1
+            self._synchronised = synchronised
             with self._ranges.phase("backward"):
-                scaled: Any = self._scaler.scale(loss / self._options.accumulate)
+                share = loss if self._options.accumulate == 1 else loss / self._options.accumulate
+                scaled: Any = self._scaler.scale(share)
                 scaled.backward()
             self._ranges.end()
+            self._keep_one_hook()
         if self.strategy.has_gradient_marks and synchronised:
             self._mark("gradient_sync")
         else:
@@ -97,11 +100,23 @@ class Trainer:
             return self.feed.batch(number)
         return batch_of(self._trainable, self._options, self._context.rank, number)
 
-    def _gradient_ready(self, _: torch.Tensor) -> None:
+    def _gradient_ready(self, parameter: torch.Tensor) -> None:
         self._mark("backward")  # the last one counts: what follows is waiting for the other ranks
-        self._waited_for -= 1
-        if self._waited_for == 0:
+        self._last_ready = parameter
+        if len(self._hooks) == 1 and self._synchronised:
             self._ranges.begin("gradient_sync")
+
+    def _keep_one_hook(self) -> None:
+        """Gradients of a model get ready in one order: after the first pass only the last of them is asked for.
+
+        A hook at each of the 148 parameters of GPT-2 took an eighth of its step on an H200.
+        """
+        if len(self._hooks) > 1 and self._last_ready is not None:
+            self._unhook([parameter for parameter in self._hooks if parameter is not self._last_ready])
+
+    def _unhook(self, parameters: list[torch.Tensor]) -> None:
+        for parameter in parameters:
+            self._hooks.pop(parameter).remove()
 
     def _mark(self, name: str) -> None:
         if self._clock is not None:

@@ -2,7 +2,7 @@
 
 import math
 
-from raybench.comparison.side import FigureKey, Side, SideFigure, label_of
+from raybench.comparison.side import JUDGED, NOT_JUDGED, FigureKey, Side, SideFigure, label_of
 from raybench.documents.comparison.baseline import BaselineFigure, RunsBaseline
 from raybench.errors import UsageError
 
@@ -35,6 +35,7 @@ def baseline_of_runs(side: Side) -> RunsBaseline:
         environment=side.environment,
         figures=figures,
         outcomes=side.outcomes,
+        not_judged=tuple(name for name, words in side.checks.items() if JUDGED not in words),
         omitted=(*side.gaps, *(f"{label_of(key)}: {one.problem}" for key, one in side.figures.items() if one.problem)),
     )
 
@@ -54,6 +55,7 @@ def _kept(key: FigureKey, one: SideFigure) -> BaselineFigure:
         levels=tuple(tuple(math.exp(next(levels)) for _ in run) for run in one.runs),
         samples=one.runs,
         stolen=one.stolen if len(one.stolen) == len(one.runs) else (),
+        lost=one.lost if len(one.lost) == len(one.runs) else (),
     )
 
 
@@ -68,6 +70,7 @@ def baseline_side(name: str, kept: RunsBaseline) -> Side:
         configuration=kept.configuration,
         environment=kept.environment,
         outcomes=kept.outcomes,
+        checks={name: frozenset([NOT_JUDGED]) for name in kept.not_judged},
         figures=dict(map(_figure, kept.figures)),
         gaps=tuple(f"it leaves out a figure: {one}" for one in kept.omitted),
     )
@@ -84,4 +87,5 @@ def _figure(one: BaselineFigure) -> tuple[FigureKey, SideFigure]:
         allowed=one.allowed,
         order=one.order,
         stolen=one.stolen,
+        lost=one.lost,
     )

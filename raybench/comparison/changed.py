@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from raybench.comparison.parameters import other_parameters
 from raybench.comparison.same_losses import changed_losses, missing_losses
-from raybench.comparison.side import OF_THE_WHOLE, WRONG_DATA, Side, label_of
+from raybench.comparison.side import JUDGED, OF_THE_WHOLE, OPEN, SUSPECT, WRONG_DATA, Side, label_of
 from raybench.comparison.words import FAILED, INCOMPLETE, WORSE, is_known, rank_of
 from raybench.verdicts import SEVERITY
 
@@ -63,11 +63,22 @@ def changed_checks(sides: Sequence[Side]) -> Changed:
             if name not in OF_THE_WHOLE and before in SEVERITY:
                 checks += 1
                 known += is_known(before) and is_known(after)
-            _sort(found, _change(before, after), _said(name, before, after, side))
+            if not (name in OF_THE_WHOLE and after == "unknown" and _is_as_open(sides[0], side)):
+                _sort(found, _change(before, after), _said(name, before, after, side))
         for name, word in side.troubles.items():
             text = f"{name}: {word} in {side.name}, {sides[0].troubles.get(name, 'not')} in {sides[0].name}"
             _sort(found, _trouble(sides[0].troubles.get(name), word), text)
     return Changed(checks=checks, known=known, **{name: tuple(texts) for name, texts in found.items()})
+
+
+def _is_as_open(reference: Side, side: Side) -> bool:
+    """Whether what leaves its verdict open accuses no node, and was asked of the reference and not answered either.
+
+    What is not told of the reference at all may have been fine there.
+    """
+    found = {name: words for name, words in side.checks.items() if words & {OPEN, SUSPECT}}
+    unknown = {name for name, words in reference.checks.items() if JUDGED not in words}
+    return bool(found) and all(SUSPECT not in words and name in unknown for name, words in found.items())
 
 
 def _sort(found: Mapping[str, list[str]], kind: str, text: str) -> None:

@@ -6,10 +6,9 @@ between launches; where nothing was started twice, the spread between blocks, an
 differ besides (``one_launch.py``). A launch whose own samples lie far apart counts for less (``raybench/weighing.py``).
 Logarithms are compared, since a slowdown is a factor.
 
-A hypervisor that gives a share ``s`` of the time that processors were wanted to other virtual machines makes work of
-processors alone take 1/(1 - s) times as long, and what waits for a link between that and 1. Which of the two it was is
-not known, so an interval is longer by the whole of it, at the end to which the side that lost more was moved. A side
-that does not know what it lost may have lost nothing: beside one that lost much the interval is as long as then.
+What other virtual machines took of a side's processors may have moved its level: the interval is longer by as much, at
+the end to which the side that lost more was moved (``stolen.py``). A side that does not know what it lost may have lost
+nothing: beside one that lost much the interval is as long as then.
 """
 
 import math
@@ -19,7 +18,14 @@ from typing import Literal
 
 from raybench.comparison.one_launch import launch_share, reach
 from raybench.comparison.side import SideFigure
-from raybench.stability import MAX_STOLEN
+from raybench.comparison.stolen import (
+    Beside,
+    Reach,
+    losses_of_launches,
+    losses_of_runs,
+    reach_of_losses,
+    reach_of_shares,
+)
 from raybench.weighing import Repeats, half_width, weigh
 
 Repeated = Literal["runs", "launches", "blocks", "nothing"]
@@ -75,12 +81,19 @@ def ratio_interval(reference: SideFigure, other: SideFigure, *, figures: int = 1
     repeated, before, after = _repeats(reference, other)
     levels = _mean(reference.run_levels), _mean(other.run_levels)
     tail, allowed = LEVEL / figures / 2, None
+    reach_of_loss = reach_of_shares(reference, other)
     if repeated in ("runs", "launches"):
         weighed = weigh(before, after)
         levels = weighed[0].level, weighed[1].level
-        down = up = half_width(*weighed, tail)
-        if repeated == "launches" and (reference.again or other.again):
-            down = up = AGAIN * down
+        longer = AGAIN if repeated == "launches" and (reference.again or other.again) else 1.0
+        down = up = longer * half_width(*weighed, tail)
+        losses = losses_of_runs if repeated == "runs" else losses_of_launches
+        sides = [
+            Beside(repeats=repeats, weighed=one, losses=losses(figure))
+            for repeats, one, figure in zip((before, after), weighed, (reference, other), strict=True)
+        ]
+        if all(side.losses for side in sides):
+            reach_of_loss = reach_of_losses(sides[0], sides[1], tail=tail, longer=longer)
     elif repeated == "blocks":
         allowed = max(launch_share(reference), launch_share(other))
         down, up = _of_single_launches(reach(reference, tail), reach(other, tail), math.log1p(allowed))
@@ -88,19 +101,23 @@ def ratio_interval(reference: SideFigure, other: SideFigure, *, figures: int = 1
         allowed = max(reference.allowed, other.allowed)
         down = up = math.log1p(allowed)
     difference = levels[1] - levels[0]
-    stolen = reference.stolen_share, other.stolen_share
-    least, most = _lost_more(reference, other)
-    down, up = down + max(most, 0.0), up + max(-least, 0.0)
+    low, high = _with_losses(difference - down, difference + up, reach_of_loss)
     return RatioInterval(
         values=(math.exp(levels[0]), math.exp(levels[1])),
         ratio=math.exp(difference),
-        low=math.exp(difference - down),
-        high=math.exp(min(difference + up, _MOST)),
+        low=math.exp(low),
+        high=math.exp(min(high, _MOST)),
         repeated=repeated,
         counts=(before.count, after.count),
         allowed=allowed,
-        stolen=stolen,
+        stolen=(reference.stolen_share, other.stolen_share),
     )
+
+
+def _with_losses(low: float, high: float, lost: Reach) -> tuple[float, float]:
+    """Longer by what may have reached the figure: by all of it where the interval would tell a difference."""
+    low, high, full_low, full_high = low - lost.more, high + lost.less, low - lost.most, high + lost.least
+    return full_low if low > 0 else low, full_high if high < 0 else high
 
 
 def _of_single_launches(before: tuple[float, float], after: tuple[float, float], allowed: float) -> tuple[float, float]:
@@ -122,31 +139,6 @@ def _repeats(reference: SideFigure, other: SideFigure) -> tuple[Repeated, Repeat
     if min(side.count for side in blocks) >= LEAST_BLOCKS:
         return "blocks", blocks[0], blocks[1]
     return "nothing", _NONE, _NONE
-
-
-def _lost_more(reference: SideFigure, other: SideFigure) -> tuple[float, float]:
-    """By how much the other side may have been stretched more than the reference: least and most.
-
-    What a side lost that does not know it is taken as anything from nothing to what the other is known to have lost,
-    where that is much (MAX_STOLEN); else, as where neither knows, as the same.
-    """
-    before, after = _known_lost(reference), _known_lost(other)
-    much = max(before[0], after[0])
-    if (None in before or None in after) and much < MAX_STOLEN:
-        return 0.0, 0.0
-    ends = [(low, much if high is None else high) for low, high in (before, after)]
-    return _stretch(ends[1][0]) - _stretch(ends[0][1]), _stretch(ends[1][1]) - _stretch(ends[0][0])
-
-
-def _known_lost(side: SideFigure) -> tuple[float, float | None]:
-    """The share that it lost at least and at most; None where some of its runs do not know."""
-    share = side.stolen_share
-    return (math.fsum(filter(None, side.stolen)) / max(len(side.runs), 1), None) if share is None else (share, share)
-
-
-def _stretch(share: float | None) -> float:
-    """The logarithm by which work of processors takes longer that lost a share of them."""
-    return -math.log1p(-min(share or 0.0, 0.99))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -41,6 +41,7 @@ def joined_side(name: str, sides: Sequence[Side]) -> Side:
         losses={label: losses for side in reversed(sides) for label, losses in side.losses.items()},
         curves=_curves(sides),
         gaps=(*dict.fromkeys(gap for side in sides for gap in side.gaps), *_gaps(sides)),
+        checks=_checks(sides),
         disturbance=worst_of([side.disturbance for side in sides]),
         remarks=tuple(dict.fromkeys(remarks)),
     )
@@ -48,8 +49,8 @@ def joined_side(name: str, sides: Sequence[Side]) -> Side:
 
 def _joined(before: SideFigure, one: SideFigure) -> SideFigure:
     allowed, problem = max(before.allowed, one.allowed), before.problem or one.problem
-    runs, stolen = (*before.runs, *one.runs), (*before.stolen, *one.stolen)
-    return replace(before, runs=runs, stolen=stolen, allowed=allowed, problem=problem)
+    runs, stolen, lost = (*before.runs, *one.runs), (*before.stolen, *one.stolen), (*before.lost, *one.lost)
+    return replace(before, runs=runs, stolen=stolen, lost=lost, allowed=allowed, problem=problem)
 
 
 def _agreed(tables: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
@@ -61,6 +62,11 @@ def _agreed(tables: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
 def _outcomes(tables: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
     names = dict.fromkeys(name for table in tables for name in table)
     return {name: worst_word([table[name] for table in tables if name in table]) for name in names}
+
+
+def _checks(sides: Sequence[Side]) -> Mapping[str, frozenset[str]]:
+    names = dict.fromkeys(name for side in sides for name in side.checks)
+    return {name: frozenset().union(*(side.checks.get(name, frozenset()) for side in sides)) for name in names}
 
 
 def _curves(sides: Sequence[Side]) -> Mapping[str, tuple[Curve, ...]]:

@@ -13,18 +13,31 @@ from typing import Any
 
 from raybench.comparison.disturbed import disturbance_of
 from raybench.comparison.joined import joined_side
-from raybench.comparison.side import WRONG_DATA, Better, FigureKey, Launch, Side, SideFigure, blocks_of
+from raybench.comparison.side import (
+    JUDGED,
+    NOT_JUDGED,
+    OPEN,
+    SUSPECT,
+    WRONG_DATA,
+    Better,
+    FigureKey,
+    Launch,
+    Side,
+    SideFigure,
+    blocks_of,
+)
 from raybench.comparison.troubles import gaps_of, troubles_of
 from raybench.documents.run.benchmark import BenchmarkResult, MeasuredWorkload
 from raybench.documents.run.checkpoint import CheckpointPoint
 from raybench.documents.run.figures import FiguresPoint
-from raybench.documents.run.machine_use import stolen_share
+from raybench.documents.run.machine_use import stolen_share, stolen_shares
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.point import Point
 from raybench.documents.run.result import RunResult
 from raybench.documents.run.same_loss import Curve, curve_of, is_judged
 from raybench.documents.run.standalone import StandaloneResult
 from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.verdict import BASELINE, Check, all_checks
 from raybench.expectations.baseline import shape_of
 from raybench.more_launches import is_long
 from raybench.stability import point_label
@@ -86,8 +99,18 @@ def _of_run(name: str, result: RunResult) -> Side:
         losses=_losses(result.benchmarks),
         curves=_curves(name, result.benchmarks),
         gaps=tuple(gaps_of(result.benchmarks)),
+        checks=_checks(all_checks(result)),
         disturbance=disturbance_of(result.benchmarks, result.cluster),
     )
+
+
+def _checks(checks: Sequence[Check]) -> Mapping[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for one in checks:
+        is_open = one.undecided or one.name == BASELINE
+        word = JUDGED if one.outcome != "not judged" else SUSPECT if one.hosts else OPEN if is_open else NOT_JUDGED
+        found.setdefault(one.name, set()).add(word)
+    return {name: frozenset(words) for name, words in found.items()}
 
 
 def _losses(benchmarks: Sequence[BenchmarkResult]) -> Mapping[str, tuple[float, ...]]:
@@ -164,15 +187,23 @@ def _facts_of_ranks(result: StandaloneResult) -> Mapping[str, str]:
 
 def _figures(benchmarks: Sequence[BenchmarkResult], *, emulated: bool) -> Found:
     for benchmark in benchmarks:
-        stolen = stolen_share(benchmark.machine_use)
+        stolen, lost = stolen_share(benchmark.machine_use), stolen_shares(benchmark.machine_use)
         for order, point in enumerate(benchmark.points):
             if point.samples_seconds:
                 key, figure = _of_point(benchmark, point, order, emulated=emulated)
-                yield key, replace(figure, stolen=(stolen,))
+                yield key, replace(figure, stolen=(stolen,), lost=(_lost(lost, point.launches),))
         for order, one in enumerate(benchmark.workload):
             if one.failed is None:
                 for key, figure in _of_workload(benchmark, one, order, emulated=emulated):
-                    yield key, replace(figure, stolen=(stolen,)) if figure.unit == "s" else figure
+                    launches = one.launches if isinstance(one, TrainingPoint) else ()
+                    known = replace(figure, stolen=(stolen,), lost=(_lost(lost, launches),))
+                    yield key, known if figure.unit == "s" else figure
+
+
+def _lost(lost: Mapping[int, tuple[float, ...]], launches: Sequence[Sequence[object]]) -> tuple[tuple[float, ...], ...]:
+    """Of each launch that has samples; none where it is not known of one of them."""
+    measured = [number for number, launch in enumerate(launches) if any(launch)]
+    return tuple(lost[number] for number in measured) if all(number in lost for number in measured) else ()
 
 
 def parameters_text(benchmark: BenchmarkResult) -> str:

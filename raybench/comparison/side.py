@@ -26,6 +26,8 @@ Launch = tuple[tuple[float, ...], ...]  # blocks of samples
 BLOCKS = 5
 OF_THE_WHOLE = ("verdict", "status")  # ranks under torchrun have a status alone
 WRONG_DATA = "wrong data"  # the problem of a figure
+# How far a check was answered: OPEN leaves the verdict open, and SUSPECT whether a node is at fault.
+JUDGED, NOT_JUDGED, OPEN, SUSPECT = "judged", "not judged", "open", "suspect"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -45,7 +47,8 @@ class SideFigure:
     ``is_better``: "lower" or "higher"; "" where more is neither good nor bad. ``is_mean``: its level is the mean of the
     samples, as of a training step whose stalls count, and not their median. ``allowed``: by which share two launches of
     the same thing may differ, where that cannot be seen in the samples, which is so with one launch on either side.
-    ``stolen``: of each run the share of its processors that other virtual machines had meanwhile, None where unknown.
+    ``stolen``: of each run the share of its processors that other virtual machines had meanwhile, None where unknown;
+    ``lost[run][launch][node]``: of which nodes, in the order of their ranks; a run of which that is not known has none.
     ``problem``: why it cannot be compared.
     """
 
@@ -55,6 +58,7 @@ class SideFigure:
     is_mean: bool = False
     allowed: float = 0.0
     stolen: tuple[float | None, ...] = ()
+    lost: tuple[tuple[tuple[float, ...], ...], ...] = ()
     again: bool = False  # launched again since its launches lay apart, until they lay together
     order: float = 0.0  # of the point within its benchmark
     problem: str = ""
@@ -109,7 +113,8 @@ class Side:
     called, which need not. ``outcomes``: verdicts and checks by what they are of, a word each; ``troubles``: what is
     named only where it went wrong, as findings are. ``losses``: by the label of a training, those of the steps of its
     first run; ``curves``: of every run, the ends of those that can be held against others'. ``gaps``: figures that some
-    of its runs lack. ``disturbance``: what else had its processors.
+    of its runs lack. ``checks``: of runs, by name, how far they were answered. ``disturbance``: what else had its
+    processors.
     """
 
     name: str
@@ -125,6 +130,7 @@ class Side:
     losses: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     curves: Mapping[str, tuple[Curve, ...]] = field(default_factory=dict)
     gaps: tuple[str, ...] = ()
+    checks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     disturbance: Disturbance = Disturbance()
     remarks: tuple[str, ...] = ()
 

@@ -5,7 +5,8 @@ Two nodes of the lab, their link held by tc at 100 Mbit/s, and in every third ru
 slower one with every other; the order of measuring alternates, so that what else the machine does meets both sides.
 20 rounds, 20 to 40 minutes on 2 idle cores (by how often runs launch again), make 168 pairs of the same and 20
 neighbours. Limits: the verdict on the same thing twice is "no difference" for 95 of 100 pairs, and 5 % is found in 19
-of 20.
+of 20. What other virtual machines took of each launch is printed (steal of /proc/stat). ``--judge FOLDER`` says what
+compare says now of runs that were kept before.
 """
 
 import argparse
@@ -17,10 +18,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from raybench.documents.comparison.comparison import Comparison
+from raybench.documents.run.machine_use import stolen_shares
+from raybench.documents.run.result import RunResult
 from raybench.services.comparing.compare import compare_results
+from raybench.stability import point_label
 from tests.lab.cluster import Lab
 from tests.lab.requirement import lab_available
 from tests.measurements.process import LaunchError, end_on_sigterm, raybench
@@ -45,6 +50,8 @@ def main() -> int:
     """Measure, pair, print, write. Returns 1 where a share is below its limit, 2 where there is no lab."""
     end_on_sigterm()
     options = _options()
+    if options.judge is not None:
+        return judge([_kept(folder) for folder in sorted(options.judge.iterdir())], options.output)
     reason = lab_available()
     if reason is not None:
         print(f"live_pairs: {reason}", file=sys.stderr)
@@ -56,6 +63,9 @@ def main() -> int:
     print(
         f"{len(runs)} runs in {time.monotonic() - began:.0f} s; load {os.getloadavg()[1]:.1f} on {os.cpu_count()} CPUs"
     )
+    stolen = [share for run in runs for share in run["stolen"]]
+    if stolen:
+        print(f"other virtual machines had {mean(stolen):.1%} of the processors, {max(stolen):.1%} of a launch at most")
     return judge(runs, options.output)
 
 
@@ -67,7 +77,7 @@ def judge(runs: Sequence[dict[str, Any]], output: Path | None) -> int:
     table = (("same twice", same, "no difference"), ("5 % slower, next to it", near, "slower"))
     table = (*table, ("5 % slower, all pairs", every, "slower"))
     rows = [
-        [name, str(found.total()), word, f"{found[word] / found.total():.3f}", _said(found)]
+        [name, str(found.total()), word, f"{found[word] / max(found.total(), 1):.3f}", _said(found)]
         for name, found, word in table
     ]
     print_table("raybench compare A B", ["pairs", "count", "wanted", "share", "all words"], rows)
@@ -138,18 +148,27 @@ def _run(lab: Lab, number: int, rate: str, options: argparse.Namespace) -> dict[
     kept.mkdir(parents=True, exist_ok=True)
     path = kept / "result.json"
     path.write_bytes(result.read_bytes())
-    content = json.loads(path.read_text(encoding="utf-8"))
-    seconds = {
-        f"{one['name']} {point.get('message_bytes', '')}": point["seconds"]["median"]
-        for one in content["benchmarks"]
-        for point in one["points"]
-        if "seconds" in point
-    }
+    benchmarks = RunResult.of_json(json.loads(path.read_text(encoding="utf-8")), str(path)).benchmarks
+    seconds = {f"{one.name} {point_label(point)}": point.seconds.median for one in benchmarks for point in one.points}
     took, load = time.monotonic() - began, os.getloadavg()[0]
-    launches = len(content["benchmarks"][0]["points"][0]["block_iterations"])
-    print(f"{number:3d} {rate:>8} {took:5.1f} s, load {load:4.1f}, {launches} launches: {seconds}", flush=True)
-    known = {"path": str(path), "rate": rate, "load": load, "seconds": seconds}
+    launches = len(benchmarks[0].points[0].launches)
+    stolen = [max(shares) for shares in stolen_shares(benchmarks[0].machine_use).values()]
+    print(
+        f"{number:3d} {rate:>8} {took:5.1f} s, load {load:4.1f}, {launches} launches that lost {_percent(stolen)}: "
+        f"{', '.join(f'{name} {median * 1e3:.2f} ms' for name, median in seconds.items())}",
+        flush=True,
+    )
+    known = {"path": str(path), "rate": rate, "load": load, "seconds": seconds, "stolen": stolen}
     return {**known, "launches": launches, "took_seconds": took}
+
+
+def _kept(folder: Path) -> dict[str, Any]:
+    return {"path": str(folder / "result.json"), "rate": folder.name.partition("-")[2]}
+
+
+def _percent(shares: Sequence[float]) -> str:
+    """What other virtual machines had of the processors; of the node that lost most."""
+    return " ".join(f"{share:.1%}" for share in shares) or "what is not known"
 
 
 def _options() -> argparse.Namespace:
@@ -158,6 +177,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=20, help="of two runs at 100 Mbit/s and one at 95")
     parser.add_argument("--folder", type=Path, default=Path("runs/live-pairs"), help="where the results are kept")
+    parser.add_argument("--judge", type=Path, help="the folder of runs that were kept: nothing is measured")
     parser.add_argument("--output", type=Path, help="JSON file for the figures")
     parser.add_argument("command", nargs="*", default=list(_COMMAND), help="the raybench command, after --")
     return parser.parse_args()

@@ -30,6 +30,31 @@ def said(name: str, outcomes: Words, troubles: Words = NONE, runs: slice = slice
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "exit_code"),
+    [
+        ({"tcp": {"not judged"}}, {"tcp": {"open"}}, 0),  # not answered before either
+        ({"tcp": {"open"}, "a": {"judged"}}, {"tcp": {"open"}, "a": {"not judged"}}, 0),
+        ({"tcp": {"not judged"}}, {"tcp": {"open"}, "ranks": {"not judged"}}, 0),  # which leaves no verdict open
+        ({"tcp": {"judged"}}, {"tcp": {"open"}}, 3),  # it was good, or bad
+        ({"tcp": {"judged", "not judged"}}, {"tcp": {"open"}}, 3),  # in one of several runs, or of several matrices
+        ({}, {"tcp": {"open"}}, 3),  # there may have been nothing to ask
+        ({"tcp": {"not judged"}}, {"tcp": {"suspect"}}, 3),  # a node may be at fault
+        ({"tcp": {"not judged"}}, {"tcp": {"open"}, "ranks": {"open"}}, 3),  # one of them is new
+        ({"tcp": {"not judged"}}, {"tcp": {"not judged"}}, 3),  # its verdict is unknown for another reason
+    ],
+)
+def test_what_was_never_answered_makes_no_difference(
+    before: dict[str, set[str]], after: dict[str, set[str]], exit_code: int
+) -> None:
+    words = OK, OK | {"verdict": "unknown"}
+    sides = [
+        replace(said(name, word, runs=runs), checks={check: frozenset(found) for check, found in checks.items()})
+        for name, word, runs, checks in zip("AB", words, (slice(4), slice(4, 8)), (before, after), strict=True)
+    ]
+    assert [compare(sides).exit_code, compare(sides, gate=0.05).exit_code] == [exit_code] * 2
+
+
+@pytest.mark.parametrize(
     ("before", "after", "exit_codes", "reason"),
     [
         (OK, OK, (0, 0), "no "),

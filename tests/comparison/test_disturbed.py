@@ -1,17 +1,25 @@
 """A side that lost processors to other virtual machines: its interval is longer at one end, and that is said."""
 
+import json
+import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from raybench.comparison.comparing import compare
 from raybench.comparison.disturbed import disturbance_of, worst_of
 from raybench.comparison.interval import ratio_interval
-from raybench.comparison.side import Disturbance, Side
+from raybench.comparison.run_side import run_side
+from raybench.comparison.side import Disturbance, Side, SideFigure
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.cluster import ClusterInfo, NodeInfo
 from raybench.documents.run.machine_use import MachineUse, stolen_share
+from raybench.documents.run.result import RunResult
 from tests.comparison.recorded import SERIES, sampled_run
+from tests.comparison.stolen_pairs import words
+
+SAMPLE = Path(__file__).parents[1] / "documents/samples/collective-26f0ebe.json"
 
 RUNS = [run for run in SERIES["load 1.1 to 2.1"] if run["rate"] == "100mbit"]
 SLOWER = [run for run in SERIES["load 1.1 to 2.1"] if run["rate"] == "95mbit"]
@@ -80,6 +88,109 @@ def test_a_loss_that_is_not_known_is_never_more_certain_than_none(unknown: tuple
         zero = ratio_interval(*[much, replace(other, stolen=known)][::order])
         assert found.low <= zero.low
         assert found.high >= zero.high
+
+
+Losses = tuple[tuple[float, ...], ...]
+
+
+def launched(levels: tuple[float, ...], losses: Losses) -> SideFigure:
+    """A run whose launches have these levels, sure to a ten-thousandth, and lost these shares of their nodes."""
+    samples = ((0.9999, 1.0, 1.0001),) * 3
+    launches = tuple(tuple(tuple(level * one for one in block) for block in samples) for level in levels)
+    share = sum(map(max, losses)) / len(losses) if losses else None
+    return SideFigure(unit="s", runs=(launches,), stolen=(share,), lost=(losses,))
+
+
+LEVEL = (1.0, 1.001, 0.999, 1.0)
+
+
+FLAT = (0.0,), (0.1,), (0.2,), (0.0,)
+TENTH, LITTLE = -math.log1p(-0.1), 0.02  # of a loss of 10 %; of a slope that is known to be none
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "below", "above"),
+    [
+        (FLAT, ((0.1,), (0.2,), (0.2,), (0.1,)), LITTLE, 0.0),
+        (((0.1,), (0.2,), (0.2,), (0.1,)), FLAT, 0.0, LITTLE),
+        (((0.0,), (0.0,), (0.01,), (0.0,)), ((0.1,), (0.3,), (0.2,), (0.1,)), LITTLE, 0.0),
+        (((0.0, 0.1), (0.1, 0.0)) * 2, ((0.1, 0.0), (0.1, 0.2)) * 2, LITTLE, LITTLE),
+        # as long as may be
+        (((0.0,),) * 4, ((0.1,),) * 4, TENTH, 0.0),  # launches that do not differ have no slope
+        (((0.1,),) * 4, ((0.0,), (0.0,), (0.0,), (0.0001,)), 0.0, TENTH),
+        (((0.0,), (0.02,), (0.0,), (0.02,)), ((0.11,),) * 4, TENTH, 0.0),  # nothing between is seen
+        (((0.1,),) * 4, (), 0.0, TENTH),  # not known of the one
+        (((0.1, 0.0),) * 4, ((0.0, 0.1),) * 4, TENTH, TENTH),  # of two machines, each of which was hit on one side
+        (((0.1, 0.0), (0.0, 0.1)) * 2, ((0.0, 0.0),) * 4, 0.0, TENTH),  # either of them, so that the levels are flat
+    ],
+)
+def test_how_much_of_a_loss_counts_is_asked_of_the_launches(
+    before: Losses, after: Losses, below: float, above: float
+) -> None:
+    sides = [launched(LEVEL, losses) for losses in (before, after)]
+    plain = ratio_interval(*(replace(side, lost=(), stolen=()) for side in sides))
+    found = ratio_interval(*sides)
+    for grown, wanted in ((math.log(plain.low / found.low), below), (math.log(found.high / plain.high), above)):
+        assert 0 <= grown <= LITTLE if wanted == LITTLE else grown == pytest.approx(wanted, rel=0.1, abs=1e-9)
+
+
+def test_a_loss_that_reaches_times_counts_in_full_and_a_difference_beyond_it_is_told() -> None:
+    losses = ((0.0,), (0.1,), (0.2,), (0.05,)), ((0.1,), (0.2,), (0.3,), (0.15,))
+    reached = [tuple(1 / (1 - share) for (share,) in side) for side in losses]
+    same = ratio_interval(*(launched(levels, side) for levels, side in zip(reached, losses, strict=True)))
+    assert same.ratio > 1.1
+    assert not same.is_clear
+    nothing = ratio_interval(launched(LEVEL, losses[0]), launched(tuple(1.05 * one for one in LEVEL), losses[1]))
+    assert nothing.low > 1.02
+
+
+def test_what_lies_between_the_launches_of_both_sides_never_makes_a_difference() -> None:
+    """Three per cent apart, as may be 1/(1 - s) of the 9 % that no launch shows; agreement needs no such chance."""
+    losses = ((0.0,), (0.01,), (0.0,), (0.01,)), ((0.1,), (0.3,), (0.2,), (0.1,))
+    apart, alike = (
+        ratio_interval(launched(LEVEL, losses[0]), launched(tuple(factor * one for one in LEVEL), losses[1]))
+        for factor in (1.03, 1.0)
+    )
+    assert not apart.is_clear
+    assert alike.is_within(0.05)
+    assert ratio_interval(launched(LEVEL, losses[0]), launched(tuple(0.97 * one for one in LEVEL), losses[1])).high < 1
+
+
+@pytest.mark.parametrize(
+    ("losses", "reach", "wanted"),
+    [
+        ("both on that host", "nothing", 0.8),
+        ("both on that host", "all", 0.0),
+        ("one on that host, one quiet", "above 10 %", 0.0),
+        ("nodes by themselves", "of the second node", 0.0),
+    ],
+)
+def test_simulated_losses_make_no_false_word(losses: str, reach: str, wanted: float) -> None:
+    same, other = words(losses, reach, count=40, seed=2, spread=0.0)
+    assert same["slower"] + same["faster"] <= 0.05 * 40
+    assert other.total() - other["found"] - other["cannot tell"] <= 0.05 * 40
+    assert min(same["no difference"], other["found"]) >= wanted * 40
+
+
+@pytest.mark.parametrize(
+    ("uses", "lost"),
+    [
+        ([use(0, 0, 0.1), use(0, 1, 0.2), use(1, 0, 0.0), use(1, 1, 0.3)], ((0.1, 0.2), (0.0, 0.3))),
+        ([use(1, 1, 0.3), use(0, 1, 0.2), use(1, 0, 0.0), use(0, 0, 0.1)], ((0.1, 0.2), (0.0, 0.3))),  # in their order
+        ([use(0, 0, 0.1), use(1, 0, None)], ()),
+        ([use(0, 0, 0.1)], ()),  # of one of two launches
+        ([], ()),
+    ],
+)
+def test_a_run_knows_what_each_launch_lost(uses: list[MachineUse], lost: Losses) -> None:
+    content = json.loads(SAMPLE.read_text(encoding="utf-8"))
+    for point in content["benchmarks"][0]["points"]:
+        lengths = point["block_iterations"][0]
+        point["block_iterations"] = [lengths[:3], lengths[3:]]  # two launches
+    content["benchmarks"][0]["machine_use"] = [one.to_json() for one in uses]
+    side = run_side("it", [RunResult.of_json(content, "it")])
+    found = [one.lost for one in side.figures.values()]
+    assert {tuple(tuple(round(share, 6) for share in node) for node in run) for one in found for run in one} == {lost}
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,8 @@ def test_two_paths_that_carry_a_trifle_of_their_links_are_not_fine(
     one, joined = judged(run(2), *nodes)
     assert one is None
     assert joined.conclusion.verdict == verdict
+    asked = [check.undecided for check in joined.checks if check.name == "tcp paths"]
+    assert asked == ([verdict == "unknown"] if (link, rate) == (10.0, 12e6) else []), "what is not known is said"
     if verdict == "unknown":
         text = "TCP carries 0.012 GB/s at most while it has bulk data on its way, 1.0% of a link of 1.25 GB/s (eth0, 10"
         assert text in joined.conclusion.reason

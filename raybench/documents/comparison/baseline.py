@@ -13,6 +13,7 @@ from msgspec import Meta, field
 from raybench.documents.part import FieldwiseDocument, FieldwisePart
 from raybench.stats import median
 
+Share = Annotated[float, Meta(ge=0, le=1)]
 Level = Annotated[float, Meta(gt=0, lt=1e30)]
 
 
@@ -21,7 +22,8 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
 
     ``samples[run][launch][block]``: those samples, which tell a launch that something held up from the others; empty in
     a baseline from before they were kept. ``stolen``: of each run the share of its processors that other virtual
-    machines had, None where unknown. The other fields are those of a comparison's figure.
+    machines had, None where unknown; ``lost[run][launch][node]``: of which nodes, none of a run that does not know it.
+    The other fields are those of a comparison's figure.
     """
 
     benchmark: str
@@ -35,7 +37,8 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
     order: float
     levels: tuple[tuple[Level, ...], ...]
     samples: tuple[tuple[tuple[tuple[Level, ...], ...], ...], ...] = ()
-    stolen: tuple[Annotated[float, Meta(ge=0, le=1)] | None, ...] = ()
+    stolen: tuple[Share | None, ...] = ()
+    lost: tuple[tuple[tuple[Share, ...], ...], ...] = ()
 
     def contradiction(self) -> str | None:
         """Whether each of its runs has a figure, and samples are those of these launches."""
@@ -47,6 +50,8 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
             return "a launch without a sample, or a block of one"
         if not all(map(self._agrees, self.levels, self.samples)):
             return "a level that is not that of its samples"
+        if len(self.lost) not in (0, len(self.levels)) or any(map(_is_not_of, self.lost, self.levels)):
+            return "losses of other launches than the levels"
         return None if len(self.stolen) in (0, len(self.levels)) else "shares of other runs than the levels"
 
     def _agrees(self, levels: tuple[float, ...], samples: tuple[tuple[tuple[float, ...], ...], ...]) -> bool:
@@ -56,11 +61,17 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
         return all(math.isclose(*pair, rel_tol=1e-6) for pair in zip(levels, found, strict=True))
 
 
+def _is_not_of(lost: tuple[tuple[float, ...], ...], levels: tuple[float, ...]) -> bool:
+    """Whether the losses of a run are known, and of other launches than its levels."""
+    return bool(lost) and len(lost) != len(levels)
+
+
 class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):
     """What a healthy configuration reaches, run by run.
 
-    ``outcomes``: what the runs said of themselves, the worst of each. ``omitted``: figures that are not in it, since
-    not all of its runs have them or one had wrong data. Both are empty in a baseline from before they were kept.
+    ``outcomes``: what the runs said of themselves, the worst of each; ``not_judged``: checks that none of them judged.
+    ``omitted``: figures that are not in it, since not all of its runs have them or one had wrong data. They are empty
+    in a baseline from before they were kept.
     """
 
     kind: str
@@ -72,4 +83,5 @@ class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):
     figures: tuple[BaselineFigure, ...] = ()
     outcomes: Mapping[str, str] = field(default_factory=dict)
     omitted: tuple[str, ...] = ()
+    not_judged: tuple[str, ...] = ()
     SCHEMA: ClassVar[str] = "raybench.baseline/1"

@@ -40,9 +40,15 @@ class MachineUse(FieldwisePart, frozen=True, kw_only=True):
 
 def stolen_share(uses: Sequence[MachineUse]) -> float | None:
     """The mean over launches of what the node lost that lost most; None where it is not known of all."""
-    by_launch: dict[int, list[float | None]] = defaultdict(list)
-    for one in uses:
+    launches = stolen_shares(uses).values()
+    return math.fsum(map(max, launches)) / len(launches) if launches else None
+
+
+def stolen_shares(uses: Sequence[MachineUse]) -> dict[int, tuple[float, ...]]:
+    """By launch what each node lost, in the order of their ranks; empty where it is not known of all."""
+    by_launch: dict[int, list[float]] = defaultdict(list)
+    for one in sorted(uses, key=lambda use: use.rank):
+        if one.stolen_share is None:
+            return {}
         by_launch[one.launch].append(one.stolen_share)
-    if not by_launch or any(share is None for shares in by_launch.values() for share in shares):
-        return None
-    return math.fsum(max(filter(None, shares), default=0.0) for shares in by_launch.values()) / len(by_launch)
+    return {launch: tuple(shares) for launch, shares in by_launch.items()}

@@ -102,6 +102,7 @@ def _is_crowded(timeline: Timeline, spans: Sequence[Span]) -> bool:
 def _beside_links(timeline: Timeline, paths: Sequence[_Path]) -> Iterator[Check]:
     """What is open where no path carries more than a trifle of what the links may: then all may be slow alike."""
     best: dict[str, tuple[float, float, LinkRate]] = {}
+    is_crowded = False
     for spans in _benchmarks(timeline):
         begin, end = min(span.begin for span in spans), max(span.end for span in spans)
         for node in timeline.samples.nodes:
@@ -113,17 +114,21 @@ def _beside_links(timeline: Timeline, paths: Sequence[_Path]) -> Iterator[Check]
             link = link_rate(node, begin, end) if is_joined_over(node, end - begin) else None
             if link is None or seconds < LEAST_SECONDS or not carried:
                 continue
-            if _waits(node, begin, end):
-                return  # it may be the processors as well
+            is_crowded = is_crowded or _waits(node, begin, end)
             rate = max(carried / seconds / 1e9, link.most_gb_per_second)
             known = rate / link.gb_per_second, rate, link
             best[node.name] = max(best.get(node.name, known), known, key=lambda one: one[0])
-    if len(best) < 2 or any(share >= LEAST_OF_LINK for share, _, _ in best.values()):
+    if not best or any(share >= LEAST_OF_LINK for share, _, _ in best.values()):
         return
     share, rate, link = max(best.values(), key=lambda one: one[0])
-    text = f"TCP carries {rate:.2g} GB/s at most while it has bulk data on its way, {share:.1%} of {link.text}, and no "
-    text += "path carries more to compare with: whether that is the network is not known"
-    yield Check(name=CHECK, outcome="not judged", text=text, undecided=True)
+    text = f"TCP carries {rate:.2g} GB/s at most while it has bulk data on its way, {share:.1%} of {link.text}, and "
+    if is_crowded:  # said all the same: what nobody asks and what nobody knows are two things to a comparison
+        text += "tasks waited for processors: whether that is the network or they is not judged"
+    elif len(best) < 2:
+        text += "of no other node that is known: whether that is the network is not judged"
+    else:
+        text += "no path carries more to compare with: whether that is the network is not known"
+    yield Check(name=CHECK, outcome="not judged", text=text, undecided=not is_crowded and len(best) > 1)
 
 
 def _waits(node: SampledNode, begin: float, end: float) -> bool:

@@ -72,17 +72,26 @@ def test_a_baseline_is_read_as_it_was_written_and_shown_in_every_format(healthy:
     assert all(len(FORMATS[name].render(made)) > 40 for name in FORMATS)
 
 
+def _with_losses(side: Side, number: int) -> Side:
+    lost = tuple((number / 100, launch / 100) for launch in range(3))
+    figures = {key: replace(one, stolen=(number / 100,), lost=(lost,)) for key, one in side.figures.items()}
+    checks = {"ranks": frozenset(["not judged"]), "data": frozenset(["judged", "not judged"])}
+    return replace(side, figures=figures, checks=checks)
+
+
 def test_a_baseline_says_what_its_runs_themselves_would() -> None:
     """Its samples tell a launch that was held up, as in ``compare``; one of before they were kept has levels."""
     names = list(sampled_run(SERIES["load 3 to 16"][0]).figures)
     runs = [run for run in SERIES["load 3 to 16"] if run["rate"] == "100mbit"]
-    sides = [replace(sampled_run(run), run_ids=(str(number),)) for number, run in enumerate(runs)]
+    sides = [_with_losses(replace(sampled_run(run), run_ids=(str(number),)), number) for number, run in enumerate(runs)]
     kept = baseline_of_runs(joined_side("B", sides[:6]))
     read = RunsBaseline.of_json(json.loads(json.dumps(kept.to_json())), "it")
     found = [compare([side, sides[6]]) for side in (joined_side("B", sides[:6]), baseline_side("B", read))]
     shown = [[(one.ratio, one.low, one.high) for one in each.figures] for each in found]
     for before, after in zip(*shown, strict=True):
         assert after == pytest.approx(before)
+    assert found[1].figures[0].stolen == pytest.approx((0.025, 0.06))
+    assert baseline_side("B", read).checks == {"ranks": frozenset(["not judged"])}
     older = {**kept.to_json(), "figures": [{**one, "samples": []} for one in kept.to_json()["figures"]]}
     levels = baseline_side("B", RunsBaseline.of_json(older, "it"))
     assert [len(launch[0]) for launch in levels.figures[names[0]].launches] == [1] * 18
@@ -95,6 +104,9 @@ def test_a_baseline_says_what_its_runs_themselves_would() -> None:
         ({"samples": [[[[]]]] * 5}, "a launch without a sample"),
         ({"samples": [[[[], [1.0]]]] * 5}, "a launch without a sample, or a block of one"),
         ({"stolen": [0.1]}, "shares of other runs"),
+        ({"lost": [[[0.1]]]}, "losses of other launches"),  # of one of five runs
+        ({"lost": [[[0.1]], [], [], [], [[0.1], [0.2]]]}, "losses of other launches"),
+        ({"lost": [[[1.5]], [], [], [], []]}, "Expected `float`"),
         ({"samples": [[[[-1.0]]]] * 5}, "Expected `float`"),
     ],
 )

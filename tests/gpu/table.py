@@ -152,7 +152,8 @@ STEPS: tuple[Step, ...] = (
     Step(
         id="step-parity",
         proves="raybench's step costs what a plain torch loop costs",
-        compared="seconds of a step with a plain loop's, alternating, 0.99 to 1.01; where kernels wait for the processor, to 1.03",
+        compared="seconds of a step with a plain loop's, alternating, 0.99 to 1.01; "
+        "where kernels wait for the processor, to 1.03",
         seconds=65,
         run=training.step_parity,
     ),

@@ -32,7 +32,7 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
         return _compiled_bytes_per_token(model, setup)
     kept = inputs_kept(model, setup)
     drops_anew = setup.adapter_dropout and bool(setup.lora_rank) and not _keeps_frozen_inputs(setup)
-    anew = drops_anew or (setup.has_autocast and setup.kernels == "plain")
+    anew = drops_anew or (setup.has_autocast and setup.kernels == "plain" and not setup.norms_as_read)
     readers = _readers(kept, setup) if anew else bool(kept & _OF_ATTENTION) + bool(kept & _OF_MLP)
     if model.parallel and not anew:
         readers = bool(kept & _OF_NORMS)
@@ -208,9 +208,8 @@ def _by_hand(model: Transformer, setup: TrainingSetup) -> bool:
 
     As transformers, LitGPT and KempnerForge write RMSNorm, and OLMo its LayerNorm without parameters.
     """
-    return (
-        model.norm != "layer" and setup.kernels == "plain" and not setup.compiled and setup.compute_bytes < _FP32_BYTES
-    )
+    plain = setup.kernels == "plain" and not setup.compiled and not setup.norms_as_read
+    return plain and model.norm != "layer" and setup.compute_bytes < _FP32_BYTES
 
 
 def checkpoint_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

@@ -77,7 +77,8 @@ class TrainingSetup:
     checkpointing without reentry does not reach them. ``on_streams``: shards are gathered on streams of their own, as
     FSDP's first form and ZeRO-3 do; the allocator has a pool for each. ``masked_attention``: it is given a mask, which
     PyTorch's flash kernel does not take. ``native_attention``: by instructions of the GPU's own generation
-    (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2; None: unknown.
+    (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2; None: unknown. ``wide_norms``: autocast computes
+    RMSNorm in fp32, as PyTorch's does from 2.12 on (pytorch/pytorch#188955); before, in the type of what it reads.
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
     well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
@@ -126,6 +127,7 @@ class TrainingSetup:
     frozen_inputs: FrozenInputs = "dropped"
     on_streams: bool = False
     masked_attention: bool = False
+    wide_norms: bool = True
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -210,8 +212,13 @@ class TrainingSetup:
     @property
     def norm_bytes(self) -> int:
         """An element of what a normalisation reads and gives: autocast computes it in fp32, a fused kernel does not."""
-        wide = self.upcast or (self.has_autocast and self.kernels == "plain")
+        wide = self.upcast or (self.has_autocast and self.kernels == "plain" and not self.norms_as_read)
         return self.parameter_bytes if wide else self.compute_bytes
+
+    @property
+    def norms_as_read(self) -> bool:
+        """Whether a normalisation is in the compute type because what it reads is."""
+        return not self.wide_norms and self.residual_bytes == self.compute_bytes
 
     @property
     def input_bytes(self) -> int:

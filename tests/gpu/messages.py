@@ -25,7 +25,7 @@ from tests.gpu.record import Comparison
 from tests.gpu.step import Bench, NotRunError, Outcome
 
 _RECORDED_LOG = Path(__file__).parents[1] / "diagnostics/cases/tcp-fallback/one_rank_sees_a_part/input.log"
-_LARGE = (64 * 2**20, 256 * 2**20)
+_LARGE = (256 * 2**20, 2**30)  # smaller ones take a rank alone less time than a call from Python: 64 MiB 50 us
 
 
 def plan(

@@ -54,7 +54,7 @@ STEPS: tuple[Step, ...] = (
     Step(
         id="nccl-tests",
         proves="bandwidths are those that nccl-tests gives",
-        compared="algbw at 64 and 256 MiB with nccl-tests' on the same GPU, 0.9 to 1.1",
+        compared="algbw at 256 MiB and 1 GiB with nccl-tests' on the same GPU, 0.9 to 1.1",
         seconds=125,
         run=messages.nccl_tests,
         gpu_only="nccl-tests needs a GPU",

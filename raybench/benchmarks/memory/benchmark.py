@@ -142,5 +142,15 @@ def estimate_of(context: RankContext, options: MemoryOptions, batch_size: int) -
         fused_optimizer=context.device.type == "cpu",  # there one parameter after another is updated
         gradients_kept=False,
         on_gpu=context.device.type == "cuda",  # gpu: memory-estimate
+        wide_norms=has_wide_norms(context.device),
     )
     return estimate_memory(shape, setup, Layout(world_size=shards, ranks_per_node=shards))
+
+
+def has_wide_norms(device: torch.device) -> bool:
+    """Whether autocast computes RMSNorm in fp32 here; what a GPU is asked, which alone is estimated so."""
+    if device.type != "cuda":  # gpu: memory-estimate
+        return True
+    with torch.autocast("cuda", torch.float16):  # gpu: memory-estimate
+        found = torch.nn.functional.rms_norm(torch.ones(1, 2, dtype=torch.float16, device=device), (2,))
+    return found.dtype == torch.float32

@@ -51,6 +51,14 @@ def format_bytes(byte_count: int) -> str:
     return str(byte_count)
 
 
+def exact_bytes(byte_count: int) -> str:
+    """The same, and all digits where one decimal is not exact: two sizes never have one text."""
+    text = format_bytes(byte_count)
+    unit = _BINARY_SUFFIX.get(text[-1], 1)
+    is_exact = Fraction(text.rstrip("".join(_BINARY_SUFFIX))) * unit == byte_count
+    return text if is_exact else f"{text} ({byte_count} bytes)"
+
+
 def format_seconds(seconds: float) -> str:
     """A duration in the unit a person would choose: ``12.3 us``, ``4.56 ms``, ``7.8 s``, ``2 min 5 s``."""
     if seconds < 1e-3:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raybench.errors import UsageError
-from raybench.units import format_bytes, format_seconds, parse_bytes
+from raybench.units import exact_bytes, format_bytes, format_seconds, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,13 @@ def test_an_exact_text_reads_back(byte_count: int) -> None:
     text = format_bytes(byte_count)
     if "." not in text:
         assert parse_bytes(text) == byte_count
+
+
+@given(st.integers(0, 2**50), st.integers(0, 2**50))
+def test_two_sizes_never_have_one_exact_text(one: int, other: int) -> None:
+    for near in (other, one + 1, 2 * one):
+        assert (exact_bytes(one) == exact_bytes(near)) == (one == near)
+    assert exact_bytes(one).startswith(format_bytes(one))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import math
 
-from raybench.comparison.side import JUDGED, NOT_JUDGED, FigureKey, Side, SideFigure, label_of
+from raybench.comparison.side import JUDGED, NOT_JUDGED, FigureKey, Side, SideFigure, each_once, label_of
 from raybench.documents.comparison.baseline import BaselineFigure, RunsBaseline
 from raybench.errors import UsageError
 
@@ -17,7 +17,7 @@ def baseline_of_runs(side: Side) -> RunsBaseline:
             f"a baseline rests on the spread between runs: name {LEAST_RUNS} or more of the same configuration, "
             f"or a folder of them; {side.name} has {count}"
         )
-    kept = {key: one for key, one in side.figures.items() if len(one.runs) == count and not one.problem}
+    kept = {key: one for key, one in side.figures.items() if one.results == count and not one.problem}
     figures = tuple(_kept(key, one) for key, one in kept.items())
     if not side.figures:
         raise UsageError(
@@ -55,6 +55,7 @@ def _kept(key: FigureKey, one: SideFigure) -> BaselineFigure:
         levels=tuple(tuple(math.exp(next(levels)) for _ in run) for run in one.runs),
         samples=one.runs,
         stolen=one.stolen if len(one.stolen) == len(one.runs) else (),
+        verified=one.verified,
         lost=one.lost if len(one.lost) == len(one.runs) else (),
     )
 
@@ -71,7 +72,7 @@ def baseline_side(name: str, kept: RunsBaseline) -> Side:
         environment=kept.environment,
         outcomes=kept.outcomes,
         checks={name: frozenset([NOT_JUDGED]) for name in kept.not_judged},
-        figures=dict(map(_figure, kept.figures)),
+        figures=each_once(map(_figure, kept.figures)),
         gaps=tuple(f"it leaves out a figure: {one}" for one in kept.omitted),
     )
 
@@ -88,4 +89,5 @@ def _figure(one: BaselineFigure) -> tuple[FigureKey, SideFigure]:
         order=one.order,
         stolen=one.stolen,
         lost=one.lost,
+        verified=one.verified,
     )

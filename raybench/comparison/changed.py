@@ -46,7 +46,7 @@ def changed_between(sides: Sequence[Side], *, gated: bool) -> Changed:
         found,
         failed=(*found.failed, *_wrong_data(sides)),
         worse=(*found.worse, *apart),
-        open=(*found.open, *late, *missing_losses(sides), *gaps, *others),
+        open=(*found.open, *_unverified(sides), *late, *missing_losses(sides), *gaps, *others),
         unsettled=tuple(_no_reference(sides[0])),
     )
 
@@ -126,6 +126,15 @@ def _wrong_data(sides: Sequence[Side]) -> Iterator[str]:
             before = sides[0].figures.get(key)
             if figure.problem == WRONG_DATA and (before is None or before.problem != WRONG_DATA):
                 yield f"{side.name} failed: wrong data in {label_of(key)}"
+
+
+def _unverified(sides: Sequence[Side]) -> Iterator[str]:
+    """Figures whose data was right on the reference, and of which that is not known on another side."""
+    for side in sides[1:]:
+        for key, figure in side.figures.items():
+            before = sides[0].figures.get(key)
+            if before is not None and before.verified and figure.verified is None:
+                yield f"{side.name}: whether the data of {label_of(key)} is right was not checked"
 
 
 def _no_reference(side: Side) -> Iterator[str]:

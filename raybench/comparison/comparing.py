@@ -55,14 +55,18 @@ def compare(sides: Sequence[Side], *, gate: float | None = None, allow_unlike: b
 
 def _remarks(sides: Sequence[Side]) -> tuple[str, ...]:
     """Which of the sides is the reference itself, which launches counted for less, and what the sides remark."""
-    twice = [
-        f"{side.name} is the same result as {sides[0].name}"
-        for side in sides[1:]
-        if (side.run_ids, side.figures, side.outcomes) == (sides[0].run_ids, sides[0].figures, sides[0].outcomes)
-    ]
+    twice = [text for side in sides[1:] if (text := _shared(sides[0], side))]
     held = [remark for side in sides if (remark := held_up(side))]
     disturbed = [remark for side in sides for remark in disturbances(side)]
     return tuple(dict.fromkeys([*twice, *disturbed, *held, *(remark for side in sides for remark in side.remarks)]))
+
+
+def _shared(reference: Side, side: Side) -> str:
+    """That a side is the reference, or has runs that are the reference's too."""
+    if (side.run_ids, side.figures, side.outcomes) == (reference.run_ids, reference.figures, reference.outcomes):
+        return f"{side.name} is the same result as {reference.name}"
+    both = [one for one in side.run_ids if one in reference.run_ids]
+    return f"{side.name} and {reference.name} both have run {and_more(both)}" if both else ""
 
 
 def _check(sides: Sequence[Side], *, allow_unlike: bool) -> None:
@@ -103,7 +107,17 @@ def _figures(reference: Side, other: Side, number: int, *, gate: float | None, o
 
 
 def _is_comparable(pair: Pair) -> bool:
-    return not (pair[1].problem or pair[2].problem) and pair[1].unit == pair[2].unit
+    return not _problem(*pair[1:])
+
+
+def _problem(before: SideFigure, after: SideFigure) -> str:
+    """Why a figure of two sides is not compared."""
+    if before.problem or after.problem:
+        return before.problem or after.problem
+    if before.unit != after.unit:
+        return f"in {before.unit} and in {after.unit}"
+    ways = [one.is_better or "neither" for one in (before, after)]
+    return "" if ways[0] == ways[1] else f"{ways[0]} is better on one side, {ways[1]} on the other"
 
 
 def _summaries(pairs: Sequence[Pair]) -> Iterator[Pair]:
@@ -147,9 +161,7 @@ def _compared(
     figures: int,
     is_summary: bool,
 ) -> ComparedFigure:
-    reason = before.problem or after.problem
-    if before.unit != after.unit:
-        reason = f"in {before.unit} and in {after.unit}"
+    reason = _problem(before, after)
     found = None if reason else ratio_interval(before, after, figures=figures)
     one = ComparedFigure(
         side=number,

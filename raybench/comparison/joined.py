@@ -50,7 +50,18 @@ def joined_side(name: str, sides: Sequence[Side]) -> Side:
 def _joined(before: SideFigure, one: SideFigure) -> SideFigure:
     allowed, problem = max(before.allowed, one.allowed), before.problem or one.problem
     runs, stolen, lost = (*before.runs, *one.runs), (*before.stolen, *one.stolen), (*before.lost, *one.lost)
-    return replace(before, runs=runs, stolen=stolen, lost=lost, allowed=allowed, problem=problem)
+    verified = before.verified if before.verified == one.verified else None
+    results = before.results + one.results
+    return replace(
+        before,
+        runs=runs,
+        stolen=stolen,
+        lost=lost,
+        allowed=allowed,
+        problem=problem,
+        verified=verified,
+        results=results,
+    )
 
 
 def _agreed(tables: Sequence[Mapping[str, str]]) -> Mapping[str, str]:

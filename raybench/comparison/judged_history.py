@@ -21,10 +21,11 @@ _ORDER: tuple[Verdict, ...] = ("ok", "warning", "unknown", "incomplete", "critic
 class PastRun:
     """A run: its place among the runs of its folder, and its tables. ``sort``: its kind, and what it was to measure.
 
-    ``state``: the worse of its verdict and its status.
+    ``state``: the worse of its verdict and its status. ``began``: seconds since 1970.
     """
 
     run: HistoryRun
+    began: float
     machine: Table
     configuration: Table
     environment: Table
@@ -43,9 +44,12 @@ class PastRun:
 
 
 def judged_history(
-    series: Sequence[HistorySeries], runs: Sequence[PastRun], omitted: Sequence[OmittedRun]
+    series: Sequence[HistorySeries], runs: Sequence[PastRun], omitted: Sequence[OmittedRun], copies: int = 0
 ) -> Conclusion:
-    """The worst of what is told: how the newest runs ended, levels, figures that ended, runs that cannot be read."""
+    """The worst of what is told: how the newest runs ended, levels, figures that ended, runs that cannot be read.
+
+    ``copies``: how many runs are others once more.
+    """
     told = [
         *_states(runs),
         *_worse(series, runs),
@@ -55,7 +59,8 @@ def judged_history(
     ]
     told += [*_level(series, runs, is_worse=any(one.verdict == "warning" for one in told)), *_began(series, runs)]
     verdict = max((one.verdict for one in told), key=_ORDER.index)
-    return Conclusion(verdict=verdict, reason="; ".join(one.reason for one in told))
+    twice = [f"{copies} run{'s are copies' if copies > 1 else ' is a copy'} of others, each of which counts once"]
+    return Conclusion(verdict=verdict, reason="; ".join([*(one.reason for one in told), *(twice if copies else [])]))
 
 
 def missing_since(places: Sequence[int], runs: Sequence[PastRun]) -> int | None:
@@ -176,7 +181,10 @@ def _otherwise(before: HistorySeries, after: HistorySeries) -> str:
 def _unread(omitted: Sequence[OmittedRun]) -> Iterator[Conclusion]:
     if omitted:
         plural = "s" * (len(omitted) > 1)
-        reason = f"{len(omitted)} run{plural} cannot be read, {omitted[-1].path} the last by name"
+        last = omitted[-1]
+        reason = f"{len(omitted)} run{plural} left out: {last.path}: {last.reason}" + (
+            " (the last by name)" if plural else ""
+        )
         yield Conclusion(verdict="incomplete", reason=reason)
 
 

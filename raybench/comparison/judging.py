@@ -81,14 +81,19 @@ def _by_figures(
 ) -> Conclusion | None:
     """By the figures that both sides have, or by the checks of what has none; None where there is neither."""
     if compared:
-        return _by_difference(compared, sides) if gate is None else _by_gate(compared, gate, sides)
+        found = _by_difference(compared, sides) if gate is None else _by_gate(compared, gate, sides)
+        return Conclusion(verdict=found.verdict, reason=found.reason + _silent(changed))
     if lost or not changed.checks:
         return None
     if not changed.known:
         return Conclusion(verdict="unknown", reason=f"none of {changed.checks} checks is known on both sides")
+    return Conclusion(verdict="ok", reason=f"none of {changed.known} checks is worse{_silent(changed)}")
+
+
+def _silent(changed: Changed) -> str:
+    """Checks that are worth nothing here, and no less than before: a preflight too ends with 0 for them."""
     silent = changed.checks - changed.known
-    left = f"; {silent} are not known on both sides" if silent else ""
-    return Conclusion(verdict="ok", reason=f"none of {changed.checks} checks is worse{left}")
+    return f"; {silent} are not known on both sides" if silent else ""
 
 
 def _nothing_compared(lost: Sequence[ComparedFigure], changed: Changed) -> Conclusion:

@@ -4,8 +4,9 @@ A run is a page of documents, of which the level of each figure and three tables
 most runs have, are kept once. So a thousand runs take some megabytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from raybench.comparison.differing import differing
 from raybench.comparison.judged_history import PastRun, Table, judged_history, missing_since
@@ -23,7 +24,7 @@ _MEASURED = ("suite", "workload")  # settings of a run and of a study that say w
 class _Series:
     unit: str
     is_better: Better
-    values: list[tuple[str, str, float]] = field(default_factory=list)  # began at, path, level
+    values: list[tuple[float, str, float]] = field(default_factory=list)  # began at, path, level
 
 
 @dataclass(slots=True)
@@ -32,14 +33,33 @@ class Past:
 
     runs: list[PastRun] = field(default_factory=list)
     omitted: list[OmittedRun] = field(default_factory=list)
+    copies: list[OmittedRun] = field(default_factory=list)
+    _seen: dict[int, str] = field(default_factory=dict)
     _series: dict[tuple[str, FigureKey], _Series] = field(default_factory=dict)
     _tables: dict[tuple[tuple[str, str], ...], Table] = field(default_factory=dict)
 
     def take(self, run: HistoryRun, side: Side) -> None:
-        """A run with its figures, each of one run."""
+        """A run with its figures, each of one run. One that is a copy of another counts once.
+
+        One that does not say when it began has no place among the others, and is omitted.
+        """
+        began = began_at(run.started_at)
+        if began is None:
+            when = (
+                f"began at {run.started_at[:40]!r}, which is not a time"
+                if run.started_at
+                else "does not say when it began"
+            )
+            self.omitted.append(OmittedRun(path=run.path, reason=f"it {when}: its place among the others is not known"))
+            return
+        first = self._seen.setdefault(hash(_content(began, side)), run.path)
+        if first != run.path:
+            self.copies.append(OmittedRun(path=run.path, reason=f"it is the same result as {first}"))
+            return
         self.runs.append(
             PastRun(
                 run=run,
+                began=began,
                 machine=self._once(side.machine),
                 configuration=self._once(side.configuration),
                 environment=self._once(side.environment),
@@ -54,19 +74,19 @@ class Past:
         for key, figure in side.figures.items():
             if not figure.problem and figure.run_levels:
                 series = self._series.setdefault((machine, key), _Series(figure.unit, figure.is_better))
-                series.values.append((run.started_at, run.path, figure.value))
+                series.values.append((began, run.path, figure.value))
 
     def _once(self, table: Table) -> Table:
         return self._tables.setdefault(tuple(table.items()), table)
 
     def history(self, folder: str) -> History:
         """The history of all runs that were taken."""
-        runs = sorted(self.runs, key=lambda one: (one.run.started_at, one.run.path))
+        runs = sorted(self.runs, key=lambda one: (one.began, one.run.path))
         place = {one.run.path: number for number, one in enumerate(runs)}
         found = self._joined()
         judged = sum(bool(one.is_better) and len(one.values) >= 2 * LEAST_RUNS for *_, one in found)
         series = tuple(_series_of(machine, key, one, runs, place, max(judged, 1)) for machine, key, one in found)
-        conclusion = judged_history(series, runs, self.omitted)
+        conclusion = judged_history(series, runs, self.omitted, len(self.copies))
         return History(
             verdict=conclusion.verdict,
             verdict_reason=conclusion.reason,
@@ -74,6 +94,7 @@ class Past:
             runs=tuple(one.run for one in runs),
             series=series,
             omitted=tuple(self.omitted),
+            copies=tuple(self.copies),
         )
 
     def _joined(self) -> list[tuple[str, FigureKey, _Series]]:
@@ -87,6 +108,21 @@ class Past:
             values = [value for name in group for value in self._series[name].values]
             found.append((machine, key, _Series(first.unit, first.is_better, values)))
         return found
+
+
+def began_at(text: str) -> float | None:
+    """Seconds since 1970 of a time in ISO 8601, UTC where it names no zone; None where it is none."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _content(began: float, side: Side) -> Hashable:
+    """What two results have in common only where one is a copy of the other."""
+    tables = (frozenset(table.items()) for table in (side.machine, side.outcomes, side.figures))
+    return (side.kind, began, *tables)
 
 
 def _series_of(

@@ -1,11 +1,12 @@
 """Studies, fabric tests and preflights as sides. Pure."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from raybench.comparison.run_side import ALLOWED, ALLOWED_EMULATED, counted
-from raybench.comparison.side import WRONG_DATA, Better, FigureKey, Side, SideFigure, blocks_of
+from raybench.comparison.side import TWICE, WRONG_DATA, Better, FigureKey, Side, SideFigure, blocks_of, each_once
 from raybench.comparison.troubles import worst_by_name
 from raybench.documents.fabric import FabricReport, FabricTest
 from raybench.documents.preflight import PreflightHost, PreflightReport
@@ -16,13 +17,16 @@ from raybench.documents.study.trial import Measured, TrialResult
 ALLOWED_OF_PATH = 0.10
 
 
+_OfTrial = tuple[TrialResult, Measured, float]
+
+
 def study_side(name: str, study: StudyResult) -> Side:
     """A study: each of its trials is a run of its variant."""
-    figures: dict[FigureKey, list[tuple[TrialResult, float]]] = {}
+    figures: dict[FigureKey, list[_OfTrial]] = {}
     for trial in study.trials:
         for measured in trial.measured if trial.status == "complete" and not trial.wrong else ():
             for key, value in _of_trial(study, trial, measured):
-                figures.setdefault(key, []).append((trial, value))
+                figures.setdefault(key, []).append((trial, measured, value))
     return Side(
         name=name,
         kind="study",
@@ -63,26 +67,40 @@ def _machine_of(study: StudyResult) -> Mapping[str, str]:
 
 
 def _of_trial(study: StudyResult, trial: TrialResult, one: Measured) -> Iterator[tuple[FigureKey, float]]:
-    where = f"{study.kind} {trial.trial.variant}"
-    yield FigureKey(benchmark=where, point=one.label), one.seconds
+    key = FigureKey(
+        benchmark=f"{study.kind} {trial.trial.variant}", parameters=_asked(study, trial.trial.variant), point=one.label
+    )
+    yield key, one.seconds
     if one.memory_bytes:
-        yield FigureKey(benchmark=where, point=one.label, quantity="peak memory"), float(one.memory_bytes)
+        yield replace(key, quantity="peak memory"), float(one.memory_bytes)
 
 
-def _of_trials(key: FigureKey, found: list[tuple[TrialResult, float]], *, emulated: bool) -> SideFigure:
+def _asked(study: StudyResult, variant: str) -> str:
+    """What the trials of a variant were started with."""
+    arguments = [" ".join(one.arguments) for one in study.variants if one.name == variant]
+    return json.dumps({"workload": " ".join(study.workload), "arguments": " ".join(arguments)}, sort_keys=True)
+
+
+def _of_trials(key: FigureKey, found: list[_OfTrial], *, emulated: bool) -> SideFigure:
     unit = "bytes" if key.quantity == "peak memory" else "s"
-    allowed = ALLOWED_EMULATED if emulated and unit == "s" else ALLOWED
-    return SideFigure(unit=unit, runs=tuple((((value,),),) for _, value in found), allowed=allowed)
+    verified = {measured.verified for _, measured, _ in found}
+    return SideFigure(
+        unit=unit,
+        runs=tuple((((value,),),) for *_, value in found),
+        allowed=ALLOWED_EMULATED if emulated and unit == "s" else ALLOWED,
+        problem=WRONG_DATA if False in verified else TWICE if _is_there_twice(found) else "",
+        verified=True if verified == {True} else None,
+    )
+
+
+def _is_there_twice(found: list[_OfTrial]) -> bool:
+    """Whether a trial has it twice, or a trial is."""
+    trials = Counter((trial.trial.number, trial.trial.block, trial.trial.variant) for trial, *_ in found)
+    return max(trials.values()) > 1
 
 
 def fabric_side(name: str, report: FabricReport) -> Side:
     """A fabric test: each direction of a path, and what it judged."""
-    unit, kind = report.unit, "latency" if report.unit == "us" else "bandwidth"
-    figures = {}
-    for order, test in enumerate(report.pairs):
-        if test.value:
-            figure = counted(test.value, unit, "lower" if unit == "us" else "higher", allowed=ALLOWED_OF_PATH)
-            figures[_key_of(test, kind)] = replace(figure, order=order)
     return Side(
         name=name,
         kind="fabric test",
@@ -102,11 +120,24 @@ def fabric_side(name: str, report: FabricReport) -> Side:
         },
         outcomes={
             "verdict": report.verdict,
-            **{f"host {host.name}": host.verdict for host in report.hosts},
-            **{" ".join(("path", test.rail, *test.path)): test.verdict for test in report.pairs},
+            "status": report.status,
+            **worst_by_name(list(_verdicts_of_fabric(report))),
         },
-        figures=figures,
+        figures=each_once(_of_paths(report)),
     )
+
+
+def _verdicts_of_fabric(report: FabricReport) -> Iterator[tuple[str, str]]:
+    yield from ((f"host {host.name}", host.verdict) for host in report.hosts)
+    yield from ((" ".join(("path", test.rail, *test.path)), test.verdict) for test in report.pairs)
+
+
+def _of_paths(report: FabricReport) -> Iterator[tuple[FigureKey, SideFigure]]:
+    unit, kind = report.unit, "latency" if report.unit == "us" else "bandwidth"
+    for order, test in enumerate(report.pairs):
+        if test.value:
+            figure = counted(test.value, unit, "lower" if unit == "us" else "higher", allowed=ALLOWED_OF_PATH)
+            yield _key_of(test, kind), replace(figure, order=order)
 
 
 def _key_of(test: FabricTest, kind: str) -> FigureKey:
@@ -128,8 +159,8 @@ def preflight_side(name: str, report: PreflightReport) -> Side:
         started_at=report.started_at,
         machine={"hosts": " ".join(sorted(host.host for host in report.hosts))},
         configuration={"level": str(report.level)},
-        outcomes={"verdict": report.verdict, **dict(_verdicts(report))},
-        figures={key: figure for host in report.hosts for key, figure in _of_host(host)},
+        outcomes={"verdict": report.verdict, "status": report.status, **worst_by_name(list(_verdicts(report)))},
+        figures=each_once(pair for host in report.hosts for pair in _of_host(host)),
     )
 
 
@@ -143,11 +174,12 @@ def _of_host(host: PreflightHost) -> Iterator[tuple[FigureKey, SideFigure]]:
     """Samples of active tests; of what is in a unit of time less is better, of every rate more."""
     for one in host.tests:
         samples = tuple(sample for sample in one.samples if sample > 0)
+        stalled = len(one.samples) - len(samples)
         if one.status == "ok" and samples:
             key = FigureKey(
                 benchmark=one.test, parameters=one.setting, point=f"{host.host} {one.name}".strip(), quantity="test"
             )
-            problem = WRONG_DATA if one.wrong else ""
+            problem = WRONG_DATA if one.wrong else f"{stalled} of {len(one.samples)} samples are 0" if stalled else ""
             runs = ((blocks_of(samples),),)
             yield (
                 key,

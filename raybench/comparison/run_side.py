@@ -25,6 +25,7 @@ from raybench.comparison.side import (
     Side,
     SideFigure,
     blocks_of,
+    each_once,
 )
 from raybench.comparison.troubles import gaps_of, troubles_of
 from raybench.documents.run.benchmark import BenchmarkResult, MeasuredWorkload
@@ -42,6 +43,7 @@ from raybench.expectations.baseline import shape_of
 from raybench.more_launches import is_long
 from raybench.stability import point_label
 from raybench.stats import median
+from raybench.units import exact_bytes, format_bytes
 
 ALLOWED = 0.03
 ALLOWED_SHORT = 0.30
@@ -95,7 +97,7 @@ def _of_run(name: str, result: RunResult) -> Side:
         environment=_environment(result),
         outcomes={"verdict": result.conclusion.verdict, "status": result.status},
         troubles=troubles_of(result),
-        figures=dict(_figures(result.benchmarks, emulated=result.cluster.emulated)),
+        figures=each_once(_figures(result.benchmarks, emulated=result.cluster.emulated)),
         losses=_losses(result.benchmarks),
         curves=_curves(name, result.benchmarks),
         gaps=tuple(gaps_of(result.benchmarks)),
@@ -169,7 +171,7 @@ def standalone_side(name: str, result: StandaloneResult) -> Side:
         environment=_facts_of_ranks(result),
         outcomes={"status": result.status},
         troubles=troubles_of(result),
-        figures=dict(_figures(result.benchmarks, emulated=False)),
+        figures=each_once(_figures(result.benchmarks, emulated=False)),
         losses=_losses(result.benchmarks),
         curves=_curves(name, result.benchmarks),
         gaps=tuple(gaps_of(result.benchmarks)),
@@ -219,12 +221,14 @@ def _of_point(benchmark: BenchmarkResult, point: Point, order: int, *, emulated:
         allowed=ALLOWED_EMULATED if emulated else ALLOWED if is_long(point) else ALLOWED_SHORT,
         order=order,
         problem=_problem(point, launches),
+        verified=point.verified,
     )
-    return _key(benchmark, point_label(point)), figure
+    label = point_label(point).replace(format_bytes(point.message_bytes), exact_bytes(point.message_bytes))
+    return _key(benchmark, label), figure
 
 
 def _problem(point: Point, launches: Sequence[Launch]) -> str:
-    if point.wrong_elements:
+    if point.wrong_elements or point.verified is False:
         return WRONG_DATA
     timeless = any(block and median(block) <= 0 for launch in launches for block in launch)
     return "neighbouring samples of 0 s" if timeless else ""
@@ -255,7 +259,7 @@ def _of_workload(benchmark: BenchmarkResult, one: MeasuredWorkload, order: int, 
         case FiguresPoint():
             found = _of_samples(one, allowed)
     for quantity, figure in found:
-        yield _key(benchmark, one.label, quantity), replace(figure, order=order)
+        yield _key(benchmark, one.label, quantity), replace(figure, order=order, verified=one.verified)
 
 
 Quantities = Iterator[tuple[str, SideFigure]]

@@ -1,8 +1,8 @@
 """What is compared, whatever document it comes from: the machine, the configuration, the environment, and figures."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -25,7 +25,7 @@ Launch = tuple[tuple[float, ...], ...]  # blocks of samples
 # Neighbouring samples are alike, so those without blocks of their own are cut into as many as a result has by default.
 BLOCKS = 5
 OF_THE_WHOLE = ("verdict", "status")  # ranks under torchrun have a status alone
-WRONG_DATA = "wrong data"  # the problem of a figure
+WRONG_DATA, TWICE = "wrong data", "it is there twice"  # problems of a figure
 # How far a check was answered: OPEN leaves the verdict open, and SUSPECT whether a node is at fault.
 JUDGED, NOT_JUDGED, OPEN, SUSPECT = "judged", "not judged", "open", "suspect"
 
@@ -59,6 +59,8 @@ class SideFigure:
     allowed: float = 0.0
     stolen: tuple[float | None, ...] = ()
     lost: tuple[tuple[tuple[float, ...], ...], ...] = ()
+    verified: bool | None = None  # that its data is right; None where it was not checked
+    results: int = 1  # of how many results it is
     again: bool = False  # launched again since its launches lay apart, until they lay together
     order: float = 0.0  # of the point within its benchmark
     problem: str = ""
@@ -138,6 +140,14 @@ class Side:
     def verdict(self) -> str:
         """What the result says of itself, in the word of its kind; "unknown" of one that says nothing."""
         return next((word for name, word in self.outcomes.items() if name in OF_THE_WHOLE), "unknown")
+
+
+def each_once(found: Iterable[tuple[FigureKey, SideFigure]]) -> dict[FigureKey, SideFigure]:
+    """Figures by their keys. One that is there twice is none: nobody knows which of them it is."""
+    figures: dict[FigureKey, SideFigure] = {}
+    for key, figure in found:
+        figures[key] = replace(figures[key], problem=TWICE) if key in figures else figure
+    return figures
 
 
 def label_of(key: FigureKey) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from raybench.comparison.run_side import ALLOWED, ALLOWED_SHORT
 from raybench.comparison.side import FigureKey, Side, SideFigure, blocks_of
 from raybench.expectations.baseline import LEAST_BYTES
-from raybench.units import format_bytes
+from raybench.units import exact_bytes
 
 _MOST_CHARACTERS = 2**16  # of an object
 _MOST_LOST = 0.01  # of the calls
@@ -106,7 +106,7 @@ def inspector_side(name: str, texts: Sequence[str]) -> Side:
                 continue
             sizes[f"{event.header.nnodes or 'unknown'} x {event.header.n_ranks}"] = None
             benchmark = f"{one.coll}, {event.header.n_ranks} ranks"
-            key = FigureKey(benchmark=benchmark, point=format_bytes(one.coll_msg_size_bytes))
+            key = FigureKey(benchmark=benchmark, point=exact_bytes(one.coll_msg_size_bytes))
             calls = found.setdefault((key, one.coll_msg_size_bytes), _Calls(event.header.n_ranks))
             call = calls.calls.setdefault((event.header.id, one.coll_sn), _Call())
             call.seconds = max(seconds, call.seconds)

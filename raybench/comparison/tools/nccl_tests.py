@@ -8,7 +8,7 @@ from raybench.comparison.run_side import ALLOWED, ALLOWED_SHORT
 from raybench.comparison.side import FigureKey, Side, SideFigure, blocks_of
 from raybench.comparison.tools.ended import is_wrong, outcomes_of, status_of_text
 from raybench.expectations.baseline import LEAST_BYTES
-from raybench.units import format_bytes
+from raybench.units import exact_bytes
 
 _HEADINGS = re.compile(r"^#?\s+size\s+count\s+type\b(?P<rest>.*\btime\s+algbw\s+busbw.*)$", re.MULTILINE)
 _RANK = re.compile(
@@ -116,7 +116,7 @@ def _figures(text: str) -> Iterator[tuple[FigureKey, SideFigure, bool | None]]:
 def key_of(program: str, dtype: str, operation: str, place: str, size: int) -> FigureKey:
     """``all_reduce float sum in place, 64M``; ``program`` is all_reduce."""
     variation = [word for word in (dtype, operation) if word and word != "none"]
-    return FigureKey(benchmark=" ".join([program, *variation, place]), point=format_bytes(size))
+    return FigureKey(benchmark=" ".join([program, *variation, place]), point=exact_bytes(size))
 
 
 def _rows(text: str) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:

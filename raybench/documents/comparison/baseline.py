@@ -23,7 +23,8 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
     ``samples[run][launch][block]``: those samples, which tell a launch that something held up from the others; empty in
     a baseline from before they were kept. ``stolen``: of each run the share of its processors that other virtual
     machines had, None where unknown; ``lost[run][launch][node]``: of which nodes, none of a run that does not know it.
-    The other fields are those of a comparison's figure.
+    ``verified``: that the data of all runs was right; None where that is not known. The other fields are those of a
+    comparison's figure.
     """
 
     benchmark: str
@@ -39,6 +40,7 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
     samples: tuple[tuple[tuple[tuple[Level, ...], ...], ...], ...] = ()
     stolen: tuple[Share | None, ...] = ()
     lost: tuple[tuple[tuple[Share, ...], ...], ...] = ()
+    verified: bool | None = None
 
     def contradiction(self) -> str | None:
         """Whether each of its runs has a figure, and samples are those of these launches."""

@@ -96,7 +96,7 @@ class HistorySeries(FieldwisePart, frozen=True, kw_only=True):
 
 
 class History(FieldwiseDocument, frozen=True, kw_only=True):
-    """The runs of a folder, oldest first, and each of their figures."""
+    """The runs of a folder, oldest first, and each of their figures. ``copies``: runs that are others once more."""
 
     verdict: Verdict
     verdict_reason: str
@@ -104,6 +104,7 @@ class History(FieldwiseDocument, frozen=True, kw_only=True):
     runs: tuple[HistoryRun, ...]
     series: tuple[HistorySeries, ...]
     omitted: tuple[OmittedRun, ...] = ()
+    copies: tuple[OmittedRun, ...] = ()
     SCHEMA: ClassVar[str] = "raybench.history/1"
 
     @property

@@ -111,8 +111,10 @@ class BenchmarkResult(Part, frozen=True, kw_only=True):
     def wrong(self) -> tuple[str, ...]:
         """What checks found to be wrong in it."""
         elements = sum(point.wrong_elements for point in self.points)
-        found = (f"{elements} elements differ from their exact expected value",) if elements else ()
-        return found + tuple(f"{one.label}: {one.wrong}" for one in self.workload if one.wrong is not None)
+        failed = sum(point.verified is False and not point.wrong_elements for point in self.points)
+        found = [f"{elements} elements differ from their exact expected value"] if elements else []
+        found += [f"the check of {failed} points failed, which counted no elements"] if failed else []
+        return (*found, *(f"{one.label}: {one.wrong}" for one in self.workload if one.wrong is not None))
 
     def to_json(self) -> Json:
         """The benchmark as in the schema."""

@@ -60,7 +60,9 @@ class CheckpointPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="c
     @property
     def wrong(self) -> str | None:
         """What differs after loading."""
-        return f"{self.wrong_elements} elements differ after loading" if self.wrong_elements else None
+        if self.wrong_elements:
+            return f"{self.wrong_elements} elements differ after loading"
+        return "what was loaded is not what was saved" if self.verified is False else None
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from raybench.documents.comparison.history import History, HistoryRun, OmittedRun
 from raybench.documents.loading import load_document
 from raybench.errors import UsageError
+from raybench.services.comparing.sides import BEGUN, side_of_document
 
 MOST_RUNS = 10_000
 _RESULTS = ("result.json", "study.json", "fabric.json", "preflight.json")  # of a folder's the first
@@ -18,13 +19,17 @@ def history_of(folder: Path) -> History:
     Raises UsageError where the folder cannot be read, or has no run.
     """
     from raybench.comparison.past import Past
-    from raybench.services.comparing.sides import side_of_document
 
     past = Past()
     for number, file in enumerate(_results(folder)):
         if number >= MOST_RUNS:
             raise UsageError(f"{folder} has more than {MOST_RUNS} runs; name a part of it")
         path = str(file.parent.relative_to(folder))
+        if file.name == BEGUN:
+            past.omitted.append(
+                OmittedRun(path=path, reason="it has no result: it still runs, or did not end in order")
+            )
+            continue
         try:
             side = side_of_document(path, load_document(file))
         except UsageError as error:
@@ -38,7 +43,9 @@ def history_of(folder: Path) -> History:
 
 
 def _results(folder: Path) -> Iterator[Path]:
-    """Every result below the folder, which is not looked for below one. Links to folders are not followed.
+    """Every result below the folder, which is not looked for below one; of a run that has none, what it wrote first.
+
+    Links to folders are not followed.
 
     Raises UsageError.
     """
@@ -50,7 +57,7 @@ def _results(folder: Path) -> Iterator[Path]:
 
     for here, below, files in os.walk(folder, onerror=refused):
         below.sort()
-        name = next((one for one in _RESULTS if one in files), None)
+        name = next((one for one in (*_RESULTS, BEGUN) if one in files or one in below), None)
         if name is not None:
             below.clear()
             yield Path(here) / name

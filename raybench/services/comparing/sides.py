@@ -1,5 +1,6 @@
 """What is named on the command line as one side of a comparison: a document, or a folder of several runs."""
 
+import os
 import re
 import stat
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ MOST_RUNS = 1000
 MOST_BYTES = 2**28
 MOST_BYTES_TOGETHER = 2**30
 _RESULT = "result.json"
-_BEGUN = "samples.jsonl"  # what a run writes first
+BEGUN = "samples.jsonl"  # what a run writes first
 _COMPARED = (
     "compared are documents of raybench (run, train, memory, checkpoint, study, fabric, preflight, baseline, "
     "torchrun), what nccl-tests printed or wrote as JSON, and files of NCCL Inspector"
@@ -39,7 +40,10 @@ def side_of(path: Path) -> Side:
         if not found:
             return _of_inspector(path)
         side = joined_side(str(path), [one_side(one) for one in found])
-        return replace(side, gaps=(*side.gaps, *(f"{one.name} has no result" for one in unfinished_below(path))))
+        gaps = (f"{one.name} has no result" for one in unfinished_below(path))
+        other = [one.name for one in path.iterdir() if one.is_dir() and _is_document(one) and one not in found]
+        left = [f"{path} is compared without {', '.join(sorted(other))}, which hold no runs"] if other else []
+        return replace(side, gaps=(*side.gaps, *gaps), remarks=(*side.remarks, *left))
     return one_side(path)
 
 
@@ -57,7 +61,9 @@ def results_below(path: Path) -> Sequence[Path]:
     """
     try:
         children = sorted(path.iterdir())
-        found = [one for one in children if (one / _RESULT).is_file()]
+        found = [
+            one for one in children if os.path.lexists(one / _RESULT)
+        ]  # a link to nothing is a result that is lost
         found = found or [one for one in children if one.is_dir() and _is_document(one)]
         if not found:
             files = _together([one for one in children if one.is_file()])
@@ -72,7 +78,7 @@ def results_below(path: Path) -> Sequence[Path]:
 def unfinished_below(path: Path) -> Sequence[Path]:
     """Folders of runs that began, and have no result: they still run, or did not come to their end."""
     children = sorted(one for one in path.iterdir() if one.is_dir())
-    return [one for one in children if (one / _BEGUN).is_file() and not (one / _RESULT).is_file()]
+    return [one for one in children if (one / BEGUN).is_file() and not os.path.lexists(one / _RESULT)]
 
 
 def is_folder_of_results(path: Path) -> bool:

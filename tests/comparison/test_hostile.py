@@ -1,0 +1,364 @@
+"""Results that were edited, doubled, lost or made otherwise: none is fine for that, each with a near miss."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raybench.comparison.comparing import compare
+from raybench.comparison.joined import joined_side
+from raybench.comparison.past import began_at
+from raybench.comparison.run_side import run_side
+from raybench.comparison.side import TWICE, WRONG_DATA, Side, each_once
+from raybench.comparison.tools.inspector import inspector_side
+from raybench.documents.run.result import RunResult
+from raybench.errors import UsageError
+from raybench.services.comparing.baseline import check_baseline, create_baseline
+from raybench.services.comparing.compare import compare_results
+from raybench.services.comparing.history import history_of
+from raybench.services.comparing.sides import side_of
+from tests.comparison.recorded import FULL, KEY, side
+from tests.comparison.test_report_sides import CHECKPOINT, COLLECTIVE, FABRIC, PREFLIGHT, STUDIES, TRAINING
+
+Change = Callable[[Any], object]
+
+
+def written(path: Path, source: Path, *changes: Change) -> Path:
+    content = json.loads(source.read_text(encoding="utf-8"))
+    for change in changes:
+        change(content)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def first_point(content: Any) -> Any:
+    return content["benchmarks"][0]["points"][0]
+
+
+def unchecked(content: Any) -> None:
+    first_point(content)["verified"] = None
+
+
+def refuted(content: Any) -> None:
+    first_point(content)["verified"] = False
+
+
+@pytest.mark.parametrize(
+    ("source", "change", "word"),
+    [
+        (COLLECTIVE, refuted, "critical"),
+        (CHECKPOINT, refuted, "critical"),
+        (TRAINING, refuted, "critical"),
+        (STUDIES[1], lambda content: content["trials"][0]["measured"][0].update(verified=False), "critical"),
+        (COLLECTIVE, unchecked, "unknown"),
+        (TRAINING, unchecked, "unknown"),
+        (STUDIES[1], lambda content: content["trials"][0]["measured"][0].update(verified=None), "unknown"),
+    ],
+)
+def test_data_that_is_wrong_or_is_checked_no_longer_is_not_fine(
+    source: Path, change: Change, word: str, tmp_path: Path
+) -> None:
+    other = written(tmp_path / "it.json", source, change)
+    found = compare_results([source, other])
+    assert found.verdict == word
+    assert ("is right was not checked" in found.verdict_reason) == (word == "unknown")
+    back = compare_results([other, source])  # more is known than before
+    assert "was not checked" not in back.verdict_reason
+
+
+def test_a_check_that_failed_makes_a_run_wrong_and_one_that_was_not_made_does_not() -> None:
+    content = json.loads(COLLECTIVE.read_text(encoding="utf-8"))
+    for verified, wrong in ((None, 0), (True, 0), (False, 1)):
+        first_point(content)["verified"] = verified
+        assert len(RunResult.of_json(content, "it").wrong) == wrong
+
+
+def twice(content: Any, of: Callable[[Any], list[Any]], change: Change = lambda _: None) -> None:
+    """Once more, before the one that is there."""
+    more = json.loads(json.dumps(of(content)[0]))
+    change(more)
+    of(content).insert(0, more)
+
+
+def passed(content: Any) -> list[Any]:
+    """The paths, one that passed first."""
+    content["pairs"].sort(key=lambda one: one["verdict"] != "pass")
+    pairs: list[Any] = content["pairs"]
+    return pairs
+
+
+@pytest.mark.parametrize(
+    ("source", "change"),
+    [
+        (COLLECTIVE, lambda content: twice(content, lambda one: one["benchmarks"])),
+        (COLLECTIVE, lambda content: twice(content, lambda one: one["benchmarks"][0]["points"])),
+        (TRAINING, lambda content: twice(content, lambda one: one["benchmarks"][0]["points"])),
+        (FABRIC, lambda content: twice(content, passed)),
+        (STUDIES[1], lambda content: twice(content, lambda one: one["trials"])),
+        (STUDIES[1], lambda content: twice(content, lambda one: one["trials"][0]["measured"])),
+    ],
+)
+def test_a_figure_that_is_there_twice_is_not_compared(source: Path, change: Change, tmp_path: Path) -> None:
+    found = compare_results([source, written(tmp_path / "it.json", source, change)], gate="90%")
+    assert TWICE in {one.reason for one in found.figures}
+    assert found.exit_code == 3
+
+
+def test_the_worse_of_two_words_for_one_path_or_check_counts(tmp_path: Path) -> None:
+    other = written(
+        tmp_path / "fabric.json",
+        FABRIC,
+        lambda content: twice(content, passed, lambda one: one.update(verdict="fail")),
+    )
+    assert compare_results([FABRIC, other]).exit_code == 1
+
+    def check(content: Any) -> None:
+        host = next(one for one in content["hosts"] if any(each["verdict"] == "pass" for each in one["checks"]))
+        host["checks"].sort(key=lambda one: one["verdict"] != "pass")
+        twice(host, lambda one: one["checks"], lambda one: one.update(verdict="fail"))
+        content["summary"]["checks"]["fail"] = content["summary"]["checks"].get("fail", 0) + 1
+
+    found = compare_results([PREFLIGHT, written(tmp_path / "preflight.json", PREFLIGHT, check)])
+    assert (found.exit_code, "pass before, fail now" in found.verdict_reason) == (1, True)
+
+
+def test_figures_of_other_names_are_each_there_once() -> None:
+    figure = side(FULL[0]).figures[KEY]
+    found = each_once([(KEY, figure), (replace(KEY, quantity="peak memory"), figure)])
+    assert [one.problem for one in found.values()] == ["", ""]
+    assert [one.problem for one in each_once([(KEY, figure), (KEY, figure)]).values()] == [TWICE]
+
+
+def sized(*sizes: int) -> str:
+    """A record of NCCL Inspector: ten calls of each size on one rank, each as long as its size."""
+    calls = [
+        {"coll": "AllReduce", "coll_sn": number, "coll_msg_size_bytes": size, "coll_exec_time_us": size / 1e3}
+        for size in sizes
+        for number in range(10)
+    ]
+    return "\n".join(
+        json.dumps({"header": {"id": "0x1", "rank": 0, "n_ranks": 1, "nnodes": 1}, "coll_perf": call}) for call in calls
+    )
+
+
+def test_messages_whose_sizes_look_alike_are_different_points() -> None:
+    """1.5M is 1572864 bytes, and one decimal of 1600000 and of 1610000 as well."""
+    found = inspector_side("it", [sized(1572864, 1600000, 1610000)]).figures
+    assert [key.point for key in found] == ["1.5M", "1.5M (1600000 bytes)", "1.5M (1610000 bytes)"]
+    content = json.loads(COLLECTIVE.read_text(encoding="utf-8"))
+    points = content["benchmarks"][0]["points"]
+    points[0]["message_bytes"], points[1]["message_bytes"] = 1025, 1030
+    labels = [key.point for key in side_of_json(content).figures]
+    assert {"1.0K (1025 bytes)", "1.0K (1030 bytes)"} <= set(labels)
+
+
+def side_of_json(content: Any) -> Side:
+    return run_side("it", [RunResult.of_json(content, "it")])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "exit_code"),
+    [("lower", "higher", 3), ("lower", "", 3), ("", "lower", 3), ("lower", "lower", 0)],
+)
+def test_sides_that_disagree_on_what_is_better_are_not_compared(before: Any, after: Any, exit_code: int) -> None:
+    sides = [
+        replace(side(*FULL[runs], name=name), figures={KEY: replace(side(*FULL[runs]).figures[KEY], is_better=better)})
+        for name, runs, better in (("A", slice(4), before), ("B", slice(4, 8), after))
+    ]
+    assert compare(sides, gate=0.05).exit_code == exit_code
+
+
+def test_a_run_that_is_on_both_sides_is_named() -> None:
+    runs = [replace(side(FULL[number], name=str(number)), run_ids=(str(number),)) for number in range(8)]
+    folder = joined_side("A", runs[:4])
+    assert compare([folder, runs[3]]).remarks == ("3 and A both have run 3",)
+    assert compare([folder, joined_side("B", runs[2:6])]).remarks == ("B and A both have run 2 (and 1 more)",)
+    assert compare([folder, runs[7]]).remarks == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda one: one.update(workload=[*one["workload"], "--model", "medium"]), "has workload"),
+        (lambda one: one["variants"][0]["arguments"].append("--zero"), "has arguments"),
+        (lambda one: one["variants"][-1].update(arguments=["--nodes", "9"]), "has arguments"),
+        (lambda one: one.update(seed=77), ""),
+    ],
+)
+def test_a_study_of_something_else_passes_no_gate(change: Change, said: str, tmp_path: Path) -> None:
+    other = written(tmp_path / "study.json", STUDIES[1], change)
+    found = compare_results([STUDIES[1], other], gate="5%")
+    assert (found.exit_code, said in found.verdict_reason) == (3 if said else 0, True)
+    assert compare_results([STUDIES[1], other], gate="5%", allow_unlike=True).exit_code == 0
+
+
+def test_a_baseline_of_studies_has_every_figure_that_all_of_them_have(tmp_path: Path) -> None:
+    def slower(factor: float) -> Change:
+        def change(content: Any) -> None:
+            content["study_id"] = f"study-{factor}"
+            for trial in content["trials"]:
+                for one in trial["measured"]:
+                    one["seconds"] *= factor
+
+        return change
+
+    paths = [written(tmp_path / f"{at}.json", STUDIES[1], slower(1 + at / 1000)) for at in range(4)]
+    made = create_baseline(paths[:3])
+    whole = side_of(STUDIES[1]).figures
+    assert len(made.figures) == len(whole) > 3
+    assert [len(one.levels) for one in made.figures] == [3 * len(one.runs) for one in whole.values()]
+    kept = tmp_path / "baseline.json"
+    kept.write_text(json.dumps(made.to_json()), encoding="utf-8")
+    assert check_baseline(kept, paths[3], gate="5%").exit_code == 0
+    slow = written(tmp_path / "slow.json", STUDIES[1], slower(1.2))
+    assert check_baseline(kept, slow, gate="5%").exit_code == 1
+    benchmark = made.figures[0].benchmark
+    lacking = written(tmp_path / "lacking.json", STUDIES[1], slower(1.1), lambda one: lose(one, benchmark))
+    without = create_baseline([*paths[:2], lacking])
+    assert benchmark not in {one.benchmark for one in without.figures}
+    assert any(benchmark in one for one in without.omitted)
+
+
+def lose(content: Any, benchmark: str) -> None:
+    for trial in content["trials"]:
+        if benchmark.endswith(f" {trial['variant']}"):
+            trial["measured"] = []
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda folder: (folder / "result.json").symlink_to("/nonexistent/result.json"),
+        lambda folder: (folder / "result.json").mkdir(),
+        lambda folder: os.mkfifo(folder / "result.json"),
+        lambda folder: (folder / "result.json").touch(),
+    ],
+)
+def test_a_result_of_a_folder_that_cannot_be_read_is_not_passed_over(
+    lose: Callable[[Path], object], tmp_path: Path
+) -> None:
+    for number in range(3):
+        written(tmp_path / str(number) / "result.json", COLLECTIVE, dated(number))
+    assert len(side_of(tmp_path).run_ids) == 3
+    (tmp_path / "lost").mkdir()
+    lose(tmp_path / "lost")
+    with pytest.raises(UsageError, match="lost"):
+        side_of(tmp_path)
+    found = history_of(tmp_path)
+    assert ([one.path for one in found.omitted], found.exit_code) == (["lost"], 3)
+
+
+def test_results_of_another_kind_in_a_folder_of_runs_are_named(tmp_path: Path) -> None:
+    written(tmp_path / "a" / "result.json", COLLECTIVE)
+    assert side_of(tmp_path).remarks == ()
+    written(tmp_path / "s" / "study.json", STUDIES[1])
+    assert side_of(tmp_path).remarks == (f"{tmp_path} is compared without s, which hold no runs",)
+
+
+def dated(number: int, when: str = "", factor: float = 1.0) -> Change:
+    """The run of a day, or of a time, each with times of its own."""
+
+    def change(content: Any) -> None:
+        content["run_id"] = f"run-{number}"
+        content["started_at"] = when or f"2026-11-{number + 1:02}T00:00:00+00:00"
+        content["cluster"]["emulated"] = False
+        for benchmark in content["benchmarks"]:
+            for point in benchmark["points"]:
+                noise = 1 + 1e-3 * ((7 * number) % 5)
+                point["samples_seconds"] = [factor * noise * one for one in point["samples_seconds"]]
+                point.pop("ci95_seconds", None)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("newest", "exit_code"),
+    [
+        ("2026-11-27T{hour:02}:30:00+00:00", 0),
+        ("2026-11-28T0{number}:00:00+09:00", 0),  # the evening of the 27th in UTC
+        ("2026-11-27T0{number}:00:00-11:00", 0),  # by its text before all of the others
+        ("2026-11-27T{hour:02}:30:00Z", 0),
+        ("2026-11-27T{hour:02}:30:00", 0),  # UTC where no zone is named
+        ("20261127T{hour:02}3000Z", 0),
+        ("yesterday, {hour}", 3),
+        ("", 3),
+        ("2026-13-27T{hour:02}:30:00Z", 3),
+    ],
+)
+def test_a_history_is_in_the_order_of_time_and_not_of_its_text(newest: str, exit_code: int, tmp_path: Path) -> None:
+    for number in range(6):
+        slow = number >= 3
+        when = newest.format(number=number, hour=11 + number) if slow else f"2026-11-27T0{number}:00:00+00:00"
+        change = dated(number, when, 1.3 if slow else 1.0)
+        written(
+            tmp_path / str(number) / "result.json",
+            COLLECTIVE,
+            change,
+            lambda one, when=when: one.update(started_at=when),
+        )
+    found = history_of(tmp_path)
+    assert found.exit_code == exit_code
+    if exit_code == 0:
+        assert [one.run_id for one in found.runs] == [f"run-{number}" for number in range(6)]
+        assert (found.verdict, "slower since" in found.verdict_reason) == ("warning", True)
+    else:
+        assert len(found.omitted) == 3
+
+
+def test_times_are_the_same_whatever_their_zone() -> None:
+    assert began_at("2026-11-28T01:00:00+02:00") == began_at("2026-11-27T23:00:00Z") == began_at("2026-11-27T23:00:00")
+    assert began_at("Nov 27") is began_at("") is None
+
+
+def test_copies_of_a_run_make_no_level_of_a_history(tmp_path: Path) -> None:
+    for number in range(6):
+        written(tmp_path / str(number) / "result.json", COLLECTIVE, dated(number))
+    last = written(tmp_path / "7" / "result.json", COLLECTIVE, dated(7, factor=1.3)).parent
+    alone = history_of(tmp_path)
+    for name in ("8", "9"):
+        shutil.copytree(last, tmp_path / name)
+    found = history_of(tmp_path)
+    assert [one.path for one in found.copies] == ["8", "9"]
+    assert (len(found.runs), found.series, found.verdict) == (7, alone.series, alone.verdict)
+    assert found.verdict_reason == f"{alone.verdict_reason}; 2 runs are copies of others, each of which counts once"
+    written(tmp_path / "8" / "result.json", COLLECTIVE, dated(8, factor=1.3))  # one of its own
+    assert len(history_of(tmp_path).runs) == 8
+
+
+def test_a_run_without_a_result_is_left_out_of_a_history_and_told(tmp_path: Path) -> None:
+    for number in range(6):
+        written(tmp_path / str(number) / "result.json", COLLECTIVE, dated(number))
+        (tmp_path / str(number) / "samples.jsonl").touch()
+    assert history_of(tmp_path).omitted == ()
+    (tmp_path / "lost").mkdir()
+    (tmp_path / "lost" / "samples.jsonl").touch()
+    found = history_of(tmp_path)
+    assert (found.exit_code, [one.path for one in found.omitted]) == (3, ["lost"])
+
+
+def test_a_device_that_moved_nothing_for_some_samples_is_not_judged_by_the_others(tmp_path: Path) -> None:
+    def tested(samples: list[float]) -> Change:
+        test = {"test": "gpu-link", "unit": "GB/s", "samples": samples, "case": "all", "device": "gpu0"}
+
+        def change(content: Any) -> None:
+            host = next(one for one in content["hosts"] if one["reached"])
+            host["tests"] = [test]
+            content["summary"]["level"] = content["level"] = 2
+
+        return change
+
+    before, same, stalled = (
+        written(tmp_path / name / "preflight.json", PREFLIGHT, tested(samples))
+        for name, samples in (("a", [9.0, 9.1, 9.0]), ("b", [9.1, 9.0, 9.0]), ("c", [9.0, 0.0, 0.0]))
+    )
+    assert {one.difference for one in compare_results([before, same]).compared} != set()
+    found = compare_results([before, stalled], gate="50%")
+    assert [one.reason for one in found.figures] == ["2 of 3 samples are 0"]
+    assert found.exit_code == 3
+    assert WRONG_DATA not in found.verdict_reason

@@ -145,6 +145,7 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     told = [*warned, *facts.of(*_TOLD), *raised]
     told = [event for event in told if _is_last_word(event) or not facts.survived(event)]
     told = [event for event in told if not (facts.is_from_unknown_client(event) or went_on_behind(event, facts))]
+    told = [event for event in told if not _is_of_collnet(event, facts)]
     told = [event for event in told if not (event.origin.file in facts.steps and _is_of_library(event))]
     told = [event for event in told if not (_is_of_library(event) and is_probe(event, facts))]
     told += facts.of("watchdog-stuck")  # PyTorch ends a process of which it says so
@@ -207,6 +208,20 @@ def _is_of_library(event: Event) -> bool:
     if "library" in event.fields:
         return True
     return event.kind == "run-error" and compiled(_OF_LIBRARIES).search(event.text) is not None
+
+
+def _is_of_collnet(event: Event, facts: JobFacts) -> bool:
+    """Whether a process tells that CollNet did not start, and nothing more: the other ranks of a host say so besides.
+
+    collNetTrySetup returns to an initialisation that goes on; a failed one has several frames of init.cc.
+    """
+    if event.kind != "failure-frame" or event.fields.get("unit") != "init" or event.fields.get("code") != "2":
+        return False
+    process = event.origin.process
+    given_up = (one for one in facts.of("sharp-unavailable") if "Cannot initialize CollNet, using" in one.text)
+    if process is None or all(one.origin.host != event.origin.host for one in given_up):
+        return False
+    return sum(one.origin.process == process for one in facts.of("failure-frame")) == 1
 
 
 def _is_last_word(event: Event) -> bool:

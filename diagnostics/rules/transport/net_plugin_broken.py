@@ -29,6 +29,7 @@ from diagnostics.rules.program.run_failed import says_to_go_on
 _FAILURE = r"(?i)couldn't|could not|fail|unable|error|RC: -"
 # what aws-ofi-nccl warns of on instances without EFA, and of its tuner and settings
 _HARMLESS = r"(?i)only efa provider is supported|tuner|cuda flush enabled|set to invalid value|ll128"
+_GOES_ON = r"find ncclGetVersion symbol"  # it asks whether this NCCL's NVLS has a fault (configure_nvls_option)
 _UNSAID = r"(?i)unknown error|success|input/output"  # which names no reason
 _NONE_YET = ("unknown", "none")
 _VERBS = frozenset({"ib", "roce"})
@@ -175,7 +176,8 @@ def _ofi_warnings(facts: JobFacts) -> list[Event]:
     failures = [
         event
         for event in warned(facts, "ofi")
-        if compiled(_FAILURE).search(event.fields["text"]) or _is_last_word(event, facts)
+        if not compiled(_GOES_ON).search(event.fields["text"])
+        and (compiled(_FAILURE).search(event.fields["text"]) or _is_last_word(event, facts))
     ]
     tried |= {(event.origin.file, event.origin.line) for event in facts.of("gdr-disabled-by-plugin")}
     return [event for event in failures if (event.origin.file, event.origin.line) not in tried]

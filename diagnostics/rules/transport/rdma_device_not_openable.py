@@ -30,6 +30,8 @@ def check(facts: JobFacts) -> Outcome:
     named = facts.first("network-not-found")
     refused = not opened and transport.network_refused(facts) and (named is None or named.fields["name"] == "IB")
     severity = "critical" if refused else "info"
+    if facts.multi_node is None and not opened and transport.job_network(facts) in transport.TCP_NETWORKS:
+        severity = "warning"
     if facts.multi_node and not opened and not refused:
         severity = "critical" if transport.job_network(facts) in transport.TCP_NETWORKS else "warning"
     if facts.multi_node and on_tcp:

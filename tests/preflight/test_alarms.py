@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .alarm_cases import FOLDER, AlarmCase, seen
+from .alarm_cases import FOLDER, NVIDIA, AlarmCase, host_of, recorded_alarm, result, seen, value
 from .alarm_table import ALARM_CASES, document, wrong
 
 
@@ -31,3 +31,12 @@ def test_the_document_is_up_to_date() -> None:
 def test_every_long_output_has_an_origin() -> None:
     origins = (FOLDER / "README.md").read_text()
     assert [path.name for path in FOLDER.glob("*.txt") if path.name not in origins] == []
+
+
+def test_a_healthy_h200_raises_no_alarm() -> None:
+    """As our proof met it: one GPU of a virtual machine (tests/gpu/records)."""
+    host = host_of({"nvidia_smi": recorded_alarm("nvidia_smi_h200.txt"), "is_virtual": value(True)} | NVIDIA)
+    checks = sorted({case.check for case in ALARM_CASES if case.check.startswith("gpu-")})
+    found = {check: result(check, host) for check in checks}
+    assert {check: one.verdict for check, one in found.items() if one.verdict in ("fail", "warn")} == {}
+    assert {check for check, one in found.items() if one.verdict == "pass"} >= {"gpu-clocks", "gpu-power", "gpu-mode"}

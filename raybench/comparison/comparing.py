@@ -112,12 +112,7 @@ def _is_comparable(pair: Pair) -> bool:
 
 def _problem(before: SideFigure, after: SideFigure) -> str:
     """Why a figure of two sides is not compared."""
-    if before.problem or after.problem:
-        return before.problem or after.problem
-    if before.unit != after.unit:
-        return f"in {before.unit} and in {after.unit}"
-    ways = [one.is_better or "neither" for one in (before, after)]
-    return "" if ways[0] == ways[1] else f"{ways[0]} is better on one side, {ways[1]} on the other"
+    return before.problem or after.problem or before.unlike(after)
 
 
 def _summaries(pairs: Sequence[Pair]) -> Iterator[Pair]:

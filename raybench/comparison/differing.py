@@ -19,6 +19,12 @@ def differing(sides: Sequence[Side]) -> Iterator[Differing]:
     yield from _of_tables("configuration", [side.configuration for side in sides])
     yield from _of_tables("environment", [side.environment for side in sides])
     yield from _of_tables("outcome", [{**side.outcomes, **side.troubles} for side in sides])
+    yield from (one for one in _of_tables("outcome", [_checks(side) for side in sides]) if None not in one.values)
+
+
+def _checks(side: Side) -> Mapping[str, str]:
+    """How far each check of a run was answered."""
+    return {f"check {name}": " and ".join(sorted(words)) for name, words in side.checks.items()}
 
 
 def _of_tables(about: About, tables: Sequence[Mapping[str, str]]) -> Iterator[Differing]:

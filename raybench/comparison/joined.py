@@ -48,7 +48,7 @@ def joined_side(name: str, sides: Sequence[Side]) -> Side:
 
 
 def _joined(before: SideFigure, one: SideFigure) -> SideFigure:
-    allowed, problem = max(before.allowed, one.allowed), before.problem or one.problem
+    allowed, problem = max(before.allowed, one.allowed), before.problem or one.problem or before.unlike(one)
     runs, stolen, lost = (*before.runs, *one.runs), (*before.stolen, *one.stolen), (*before.lost, *one.lost)
     verified = before.verified if before.verified == one.verified else None
     results = before.results + one.results
@@ -61,6 +61,7 @@ def _joined(before: SideFigure, one: SideFigure) -> SideFigure:
         problem=problem,
         verified=verified,
         results=results,
+        again=before.again or one.again,
     )
 
 

@@ -74,6 +74,9 @@ class Past:
         for key, figure in side.figures.items():
             if not figure.problem and figure.run_levels:
                 series = self._series.setdefault((machine, key), _Series(figure.unit, figure.is_better))
+                if (series.unit, series.is_better) != (figure.unit, figure.is_better):
+                    name = f"{machine}, in {figure.unit}"
+                    series = self._series.setdefault((name, key), _Series(figure.unit, figure.is_better))
                 series.values.append((began, run.path, figure.value))
 
     def _once(self, table: Table) -> Table:

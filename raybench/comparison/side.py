@@ -91,6 +91,15 @@ class SideFigure:
         """Of each block of the only launch."""
         return tuple(level_of(block, is_mean=self.is_mean) for block in self.launches[0] if block)
 
+    def unlike(self, other: "SideFigure") -> str:
+        """Why the levels of two figures of one key cannot be held against each other, or taken together."""
+        if self.unit != other.unit:
+            return f"in {self.unit} and in {other.unit}"
+        if self.is_mean != other.is_mean:
+            return "means of samples, and medians"
+        ways = [one.is_better or "neither" for one in (self, other)]
+        return "" if ways[0] == ways[1] else f"{ways[0]} is better in one result, {ways[1]} in another"
+
     @property
     def stolen_share(self) -> float | None:
         """The mean over its runs; None where it is not known of all."""

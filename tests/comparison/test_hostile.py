@@ -12,10 +12,11 @@ import pytest
 
 from raybench.comparison.comparing import compare
 from raybench.comparison.joined import joined_side
-from raybench.comparison.past import began_at
+from raybench.comparison.past import Past, began_at
 from raybench.comparison.run_side import run_side
 from raybench.comparison.side import TWICE, WRONG_DATA, Side, each_once
 from raybench.comparison.tools.inspector import inspector_side
+from raybench.documents.comparison.history import HistoryRun
 from raybench.documents.run.result import RunResult
 from raybench.errors import UsageError
 from raybench.services.comparing.baseline import check_baseline, create_baseline
@@ -172,6 +173,62 @@ def test_sides_that_disagree_on_what_is_better_are_not_compared(before: Any, aft
         for name, runs, better in (("A", slice(4), before), ("B", slice(4, 8), after))
     ]
     assert compare(sides, gate=0.05).exit_code == exit_code
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"unit": "us"}, "in s and in us"),
+        ({"is_mean": True}, "means"),
+        ({"is_better": "higher"}, "is better in"),
+        ({}, ""),
+    ],
+)
+def test_runs_of_a_side_that_measured_otherwise_are_no_side(change: dict[str, Any], why: str) -> None:
+    runs = [replace(side(FULL[number], name=str(number)), run_ids=(str(number),)) for number in range(8)]
+    other = replace(runs[7], figures={KEY: replace(runs[7].figures[KEY], **change)})
+    found = compare([joined_side("A", runs[:4]), joined_side("B", [*runs[4:7], other])], gate=0.05)
+    assert (found.exit_code, why in found.verdict_reason) == (3 if why else 0, True)
+
+
+def test_launches_again_of_any_run_make_the_interval_longer() -> None:
+    runs = [replace(side(FULL[number], name=str(number)), run_ids=(str(number),)) for number in range(3)]
+    again = replace(runs[1], figures={KEY: replace(runs[1].figures[KEY], again=True)})
+    for some in ([again, runs[0]], [runs[0], again]):
+        assert joined_side("A", some).figures[KEY].again
+    assert not joined_side("A", runs).figures[KEY].again
+
+
+def test_a_figure_in_another_unit_is_another_figure_of_a_history() -> None:
+    past = Past()
+    for number in range(12):
+        figure = replace(side(FULL[number]).figures[KEY], unit="us" if number > 6 else "s")
+        run = HistoryRun(path=str(number), run_id=str(number), started_at=f"2026-11-{number + 1:02}", verdict="ok")
+        past.take(run, replace(side(FULL[number]), outcomes={"verdict": "ok"}, figures={KEY: figure}))
+    found = past.history("it")
+    assert [(one.unit, len(one.values)) for one in found.series] == [("s", 7), ("us", 5)]
+    assert (found.exit_code, "it goes on with in us" in found.verdict_reason) == (3, True), found.verdict_reason
+
+
+@pytest.mark.parametrize(("count", "exit_code"), [(2, 0), (1, 3), (0, 0)])
+def test_ranks_of_torchrun_that_said_nothing_are_missed(count: int, exit_code: int, tmp_path: Path) -> None:
+    points = json.loads(COLLECTIVE.read_text(encoding="utf-8"))["benchmarks"]
+    known = {"world_size": 2, "backend": "gloo", "schema": "raybench.standalone/1", "status": "complete", "errors": {}}
+    paths = [tmp_path / f"{name}.json" for name in "ab"]
+    for path, ranks in zip(paths, (2, count), strict=True):
+        content = {**known, "ranks": {str(rank): {} for rank in range(ranks)}, "benchmarks": points}
+        path.write_text(json.dumps(content), encoding="utf-8")
+    found = compare_results(paths)
+    assert ("1 of 2 ranks: incomplete" in found.verdict_reason) == (exit_code == 3)
+
+
+def test_a_check_that_is_judged_no_longer_is_among_what_differs() -> None:
+    sides = [
+        replace(side(*FULL[runs], name=name), checks={"ranks": frozenset([word]), "data": frozenset(["judged"])})
+        for name, runs, word in (("A", slice(4), "judged"), ("B", slice(4, 8), "not judged"))
+    ]
+    assert [(one.name, *one.values) for one in compare(sides).differences] == [("check ranks", "judged", "not judged")]
+    assert compare([sides[0], replace(sides[1], checks={})]).differences == ()  # a baseline of before
 
 
 def test_a_run_that_is_on_both_sides_is_named() -> None:

@@ -20,6 +20,8 @@ from tests.warm import Forked, warm
 _SETTINGS = ("RAY_", "NCCL_", "GLOO_", "OMP_")  # whoever runs the tests may have set them
 _MARK = "RAYBENCH_TEST_MARK"
 _ENTRY = "from raybench.cli import main; main()"
+# Where nobody looks at the figures of its reports, a second of a processor: without matplotlib there are none.
+UNDRAWN = f"import sys; sys.modules['matplotlib'] = None; {_ENTRY}"
 RAYBENCH = [sys.executable, "-P", "-c", _ENTRY]  # as installed, it imports nothing from the folder it is called in
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -131,12 +133,13 @@ def started(
     given: bool = False,
     beside: Mapping[str, str] | None = None,
     forked: bool = False,
+    drawn: bool = True,
 ) -> Iterator[Command]:
     """Start ``raybench`` with these arguments; at the end, kill what is left of it.
 
     Runs go to ``output``, where it is None to a folder of their own, and nowhere that we say with ``given``.
     ``beside``: files, by name, in the folder that it is called in. ``forked``: from a process that has imported it, for
-    what is refused or answered at once.
+    what is refused or answered at once. ``drawn``: with figures in its reports.
     """
     folder, mark = Path(tempfile.mkdtemp(prefix="t-")), secrets.token_hex(8)
     (folder / "tmp").mkdir()
@@ -149,7 +152,10 @@ def started(
     settings |= {_MARK: mark, "TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(REPOSITORY)} | dict(environment or {})
     begun = time.monotonic()
     called = [*arguments, *extra]
-    process = warm().start(called, environment=settings, folder=folder) if forked else _spawn(called, settings, folder)
+    if forked:
+        process: subprocess.Popen[bytes] | Forked = warm().start(called, environment=settings, folder=folder)
+    else:
+        process = _spawn([sys.executable, "-P", "-c", _ENTRY if drawn else UNDRAWN, *called], settings, folder)
     command = Command(process=process, folder=folder, mark=mark, begun=begun, output=runs)
     try:
         yield command
@@ -158,10 +164,10 @@ def started(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _spawn(arguments: list[str], settings: Mapping[str, str], folder: Path) -> "subprocess.Popen[bytes]":
+def _spawn(command: list[str], settings: Mapping[str, str], folder: Path) -> "subprocess.Popen[bytes]":
     with (folder / "out").open("wb") as out, (folder / "errors").open("wb") as errors:
         return subprocess.Popen(
-            [*RAYBENCH, *arguments],
+            command,
             env=settings,
             cwd=folder,
             stdin=subprocess.DEVNULL,

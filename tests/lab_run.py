@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.command import UNDRAWN
 from tests.lab.cluster import Lab
 from tests.lab.node import Node
 from tests.lab.process import Process
-
-_ENTRY = "from raybench.cli import main; main()"
 
 
 @dataclass(kw_only=True)
@@ -71,10 +70,13 @@ class LabRun:
 
 @contextmanager
 def lab_run(lab: Lab, *arguments: str, node: int = 0, verb: str = "run") -> Iterator[LabRun]:
-    """Start ``raybench run``, or another command with a run, on a node, joined to the lab's Ray cluster."""
+    """Start ``raybench run``, or another command with a run, on a node, joined to the lab's Ray cluster.
+
+    Its report has no figures.
+    """
     folder = lab.folder.shared / f"run-{os.urandom(4).hex()}"
     folder.mkdir()
-    command = ["python", "-c", _ENTRY, verb, "--address", lab.ray_address, "--output-dir", folder / "runs", *arguments]
+    command = ["python", "-c", UNDRAWN, verb, "--address", lab.ray_address, "--output-dir", folder / "runs", *arguments]
     with (folder / "out").open("w") as out, (folder / "errors").open("w") as errors:
         process = lab.nodes[node].popen(list(map(str, command)), stdout=out, stderr=errors)
     try:

@@ -1,6 +1,7 @@
 """What breaks an embedded run: each time the right name, what was measured kept, exit 3 in time, and nothing left."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -11,20 +12,32 @@ from typing import Any
 
 import pytest
 
-from tests.command import Command, started
+from tests.command import REPOSITORY, Command, started
 from tests.faults.targets import processes_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timed]
+_SITE = Path(__file__).parent / "site"
 TIMEOUT = 12.0  # two points are measured within it; the seconds that count begin where it is over
 GRACE = 15.0
 SWEEP = ["run", "--address", "local", "--nodes", "2", "--suite", "quick", "--sizes", "1K:999K:+1K", "--iters", "200"]
 
 
 @contextmanager
-def measuring(timeout: float = 120.0, points: int = 2, output: str | None = None) -> Iterator[Command]:
-    """A run that has some points behind it and minutes to go."""
-    with started(*SWEEP, "--timeout", str(timeout), output=output) as command:
-        command.wait_for(lambda: len(command.samples()) >= points)
+def measuring(
+    timeout: float = 120.0, *, output: str | None = None, drawn: bool = False, idle: Path | None = None
+) -> Iterator[Command]:
+    """A run that has two points behind it and minutes to go.
+
+    ``idle``: a file that is not there. From now on its ranks sleep for most of the time: for what takes seconds to be
+    noticed, they would compute all the while.
+    """
+    path = os.pathsep.join([str(_SITE), str(REPOSITORY)])
+    sleepy = {} if idle is None else {"PYTHONPATH": path, "RAYBENCH_TEST_FAULT": str(idle)}
+    with started(*SWEEP, "--timeout", str(timeout), output=output, drawn=drawn, environment=sleepy) as command:
+        command.wait_for(lambda: len(command.samples()) >= 2)
+        if idle is not None:
+            idle.with_name("draft").write_text("0 idle\n1 idle\n")
+            idle.with_name("draft").rename(idle)
         yield command
 
 
@@ -104,8 +117,8 @@ def test_a_sweep_too_long_for_its_limit_blames_nobody() -> None:
         assert "raise --timeout or ask for fewer --sizes" in finding["summary"]
 
 
-def test_a_killed_node() -> None:
-    with measuring() as command:
+def test_a_killed_node(tmp_path: Path) -> None:
+    with measuring(idle=tmp_path / "due") as command:
         os.kill(processes_of(command).raylets[-1], signal.SIGKILL)
         finding = broken(command, time.monotonic(), limit=GRACE)
         assert finding["rule"] == "node-lost"
@@ -120,14 +133,15 @@ def test_the_process_that_holds_all_ranks_is_killed() -> None:
         assert (finding["rule"], finding["hosts"], finding["component"]) == ("rank-host-lost", [], "rank host")
 
 
-def test_a_cluster_that_vanishes() -> None:
-    with measuring() as command:
+def test_a_cluster_that_vanishes(tmp_path: Path) -> None:
+    with measuring(idle=tmp_path / "due") as command:
         os.kill(one_of(command, "gcs_server"), signal.SIGKILL)
         finding = broken(command, time.monotonic(), limit=8 + GRACE + 5)
         assert (finding["rule"], finding["ranks"]) == ("cluster-lost", [])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+# Every day Ctrl-C twice below, and once while a training goes on: test_training_faults.py.
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_a_run_that_is_stopped_while_it_measures(number: signal.Signals) -> None:
     with measuring() as command:
         command.process.send_signal(number)
@@ -202,9 +216,17 @@ def fill(folder: Path) -> None:
             file.write(b"x" * 4096)
 
 
+def told_points(command: Command) -> int:
+    """Points that the progress has said to be measured."""
+    return max((int(point) for point in re.findall(r"\[ *(\d+)/\d+\]", command.errors)), default=0)
+
+
 def test_a_disk_that_fills_up_in_the_middle(tiny: Path) -> None:
-    with measuring(timeout=TIMEOUT, output=str(tiny)) as command:
+    with measuring(output=str(tiny), drawn=True) as command:
         fill(tiny)
+        full = told_points(command)
+        command.wait_for(lambda: told_points(command) >= full + 2)
+        command.process.send_signal(signal.SIGINT)
         assert command.finish(60) == 3
         result = command.result()
         kept = [one["message_bytes"] for one in result["benchmarks"][0]["points"]]

@@ -133,6 +133,7 @@ def test_a_foreign_actor_survives_our_run_and_its_abort(ray_lab: Lab) -> None:
     assert not list(Path("/tmp").glob("raybench-lab-*/shared/raybench-*"))
 
 
+@pytest.mark.long  # every day a stopped rank of emulated nodes: test_embedded_faults.py
 def test_a_stopped_rank_is_named_with_its_node_and_step(ray_lab: Lab) -> None:
     with lab_run(
         ray_lab, "--nodes", "3", "--suite", "quick", "--sizes", "1K:900K:+1K", "--iters", "50", "--timeout", "10"

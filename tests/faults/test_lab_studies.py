@@ -3,6 +3,7 @@
 Each node has eth0, on which Ray lives, and eth1, on a switch of its own.
 """
 
+import os
 from collections.abc import Iterator
 from statistics import median
 from typing import Any
@@ -26,9 +27,9 @@ TRAINING = (
 
 @pytest.fixture(scope="module")
 def two_rails() -> Iterator[Lab]:
-    """Four nodes with two rails, eth0 ten times slower than eth1."""
+    """Nodes with two rails, eth0 ten times slower than eth1: as many as its tests need."""
     require_lab()
-    with Lab(nodes=4, rails=2) as lab:
+    with Lab(nodes=4 if "RAYBENCH_LONG_TESTS" in os.environ else 2, rails=2) as lab:
         lab.start_ray()
         for node in lab.nodes:
             lab.shape(node, f"{SLOW_BITS / 1e6:.0f}mbit", rail=0)

@@ -36,7 +36,7 @@ def broken(command: Command, since: float) -> dict[str, Any]:
     ],
 )
 def test_while_the_cluster_starts(target: str, number: signal.Signals, expected: tuple[str, list[str], str]) -> None:
-    with started(*SWEEP, "--timeout", str(TIMEOUT)) as command:
+    with started(*SWEEP, "--timeout", str(TIMEOUT), drawn=False) as command:
         pid = command.wait_for(lambda: processes_of(command).gcs and processes_of(command).pid_of(target))
         begun = time.monotonic()
         os.kill(pid, number)
@@ -46,7 +46,7 @@ def test_while_the_cluster_starts(target: str, number: signal.Signals, expected:
 
 
 def test_a_driver_that_is_killed_while_it_measures_loses_no_point() -> None:
-    with started(*SWEEP, "--timeout", "120") as command:
+    with started(*SWEEP, "--timeout", "120", drawn=False) as command:
         command.wait_for(lambda: len(command.samples()) >= 2)
         driver = processes_of(command).driver
         assert driver is not None

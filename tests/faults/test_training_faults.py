@@ -23,7 +23,7 @@ TINY = ["--sequence-length", "8", "--batch-size", "1", "--warmup-steps", "1", "-
 @contextmanager
 def training(*options: str) -> Iterator[Command]:
     """A training that has told some steps of each rank, and has hours to go."""
-    with started("train", "--address", "local", "--nodes", "2", *TINY, *options) as command:
+    with started("train", "--address", "local", "--nodes", "2", *TINY, *options, drawn=False) as command:
         command.wait_for(lambda: {rank for line in command.samples() for rank in line["ranks"]} == {"0", "1"})
         yield command
 

@@ -26,7 +26,7 @@ def slow_down(command: Command, rank: int) -> None:
 
 def test_a_rank_at_half_its_speed_ends_the_run_with_1_and_its_name() -> None:
     arguments = ("run", "--nodes", "2", "--address", "local", "--suite", "all_reduce", "--sizes", "64K:1M:4", "-q")
-    with started(*arguments) as command:
+    with started(*arguments, drawn=False) as command:
         slow_down(command, 1)
         assert command.finish() == 1, command.errors
         assert "WARNING: rank 1 (node-2) works at 0." in command.errors  # while the run went on

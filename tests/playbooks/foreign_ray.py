@@ -47,13 +47,16 @@ class ForeignRay:
 
 @contextmanager
 def foreign_ray(node: Node) -> Iterator[ForeignRay]:
-    """Somebody else's Ray on a node: its own token, and Ray's own folder and client port. It has to survive."""
+    """Somebody else's Ray on a node: its own token, and Ray's own folder. It has to survive.
+
+    Without Ray's helper processes, which are most of its cost.
+    """
     node.run(["sh", "-c", f"umask 077; printf %064d 7 > {_TOKEN}"], check=True)
     foreign = node.popen(
         [
-            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", f"--port={_PORT}", "--block"),
+            *(sys.executable, "-m", "tests.lab.lean_start", "start", "--head", f"--port={_PORT}", "--block"),
             *("--node-ip-address=10.88.0.1", "--include-dashboard=false", "--num-cpus=1", "--disable-usage-stats"),
-            *("--object-store-memory=80000000", "--include-log-monitor=false"),
+            *("--object-store-memory=80000000", "--include-log-monitor=false", "--no-monitor"),
             *("--min-worker-port=0", "--max-worker-port=0"),
         ],
         environment=_ENVIRONMENT,

@@ -48,8 +48,8 @@ class LabController:
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control),  # labs have the same host names: never each other's sockets
         }
 
-    def write_inventory(self, **variables: Any) -> None:
-        """Write the inventory, with variables beside those that a lab needs."""
+    def write_inventory(self, of_nodes: Mapping[str, Mapping[str, Any]] | None = None, **variables: Any) -> None:
+        """Write the inventory, with variables beside those that a lab needs; ``of_nodes`` are those of some alone."""
         assert self.lab.ssh is not None
         needed = {
             "ansible_ssh_common_args": f"-F {self.lab.ssh.config_file}",
@@ -59,7 +59,11 @@ class LabController:
             "ray_node_cpus": 2,
         }
         head, *workers = (node.hostname for node in self.lab.nodes)
-        groups = {"ray_head": {"hosts": {head: {}}}, "ray_workers": {"hosts": {name: {} for name in workers}}}
+        own = {node.hostname: dict((of_nodes or {}).get(node.hostname, {})) for node in self.lab.nodes}
+        groups = {
+            "ray_head": {"hosts": {head: own[head]}},
+            "ray_workers": {"hosts": {name: own[name] for name in workers}},
+        }
         self.inventory.write_text(yaml.safe_dump({"all": {"vars": needed | variables, "children": groups}}))
 
     def start(self, *arguments: object, node: Node | None = None) -> "subprocess.Popen[str]":

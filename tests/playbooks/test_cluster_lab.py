@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -157,28 +157,36 @@ def test_hostile_values_are_refused_or_stay_words(controller: LabController, for
     controller.write_inventory(ray_node_options=["--labels=$(touch /tmp/pwned)", "; touch /tmp/pwned"])
     report = controller.cluster("up", "-i", controller.inventory, "--limit", "node1", status=3)
     assert "Ray did not start" in by_name(report)["node1"]["problem"]
-    controller.write_inventory(raybench_python="/bin/sh -c 'touch /tmp/pwned' #")
-    report = controller.cluster("up", "-i", controller.inventory, "--limit", "node1", status=3)
-    assert "there is no Python at" in by_name(report)["node1"]["problem"]
     controller.write_inventory(ansible_host="node1; touch /tmp/pwned")
     done = controller.raybench("cluster", "up", "-i", controller.inventory)
     assert done.returncode == 2
     assert "is refused" in done.stderr
     controller.write_inventory()
-    assert controller.lab.nodes[0].run(["ls", "/tmp"]).stdout.count("pwned") == 0
-    assert not Path("/tmp/pwned").exists()
-    assert not Path(os.curdir, "pwned").exists()
+    assert_nothing_was_called(controller.lab.nodes)
     assert commands(controller.lab.nodes, but=foreign.owns) == NOTHING
 
 
-def test_last_a_dead_host_is_named_and_nothing_is_started(controller: LabController, foreign: ForeignRay) -> None:
+def assert_nothing_was_called(nodes: Sequence[Node]) -> None:
+    """No hostile value was a command anywhere."""
+    assert [node.run(["ls", "/tmp"]).stdout.count("pwned") for node in nodes] == [0] * len(nodes)
+    assert not Path("/tmp/pwned").exists()
+    assert not Path(os.curdir, "pwned").exists()
+
+
+def test_last_a_dead_host_and_one_without_python_are_named_and_nothing_is_started(
+    controller: LabController, foreign: ForeignRay
+) -> None:
     controller.lab.nodes[2].kill()
     living = controller.lab.nodes[:2]
-    report = controller.cluster("up", "-i", controller.inventory, status=3)
-    rows = by_name(report)
-    assert "Nothing was started: node3 cannot be part of the cluster" in rows["node1"]["problem"]
+    controller.write_inventory({"node2": {"raybench_python": "/bin/sh -c 'touch /tmp/pwned' #"}})
+    rows = by_name(controller.cluster("up", "-i", controller.inventory, status=3))
+    controller.write_inventory()
+    said = r"Nothing was started: (node2, node3|node3, node2) cannot be part of the cluster"
+    assert re.search(said, rows["node1"]["problem"])
+    assert "there is no Python at" in rows["node2"]["problem"]
     assert rows["node3"]["unreachable"]
     assert "node3" in rows["node3"]["problem"]
+    assert_nothing_was_called(living)
     assert not any(commands(living, but=foreign.owns).values())
 
 

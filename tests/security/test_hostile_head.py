@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import started
+from tests.command import REPOSITORY, started
 
 from .ordinary_user import USER_ID, acting, given, needs_root
 
@@ -69,15 +69,16 @@ class Hostile:
         return self.marker.exists() and "0" in self.marker.read_text().split()
 
 
-@pytest.fixture(params=["answer"])
+@pytest.fixture(scope="module")
 def hostile(request: pytest.FixtureRequest) -> Iterator[Hostile]:
+    """One that answers so, for all tests that say it: a cluster takes seconds."""
     folder = given(Path(tempfile.mkdtemp(prefix="m-", dir="/tmp")))
     folder.chmod(0o755)
     (folder / "sitecustomize.py").write_text(PAYLOAD)
     marker = folder / "marker"
     marker.touch()
     marker.chmod(0o666)
-    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(folder), str(REPOSITORY)])
     try:
         with acting(
             HEAD,
@@ -90,11 +91,11 @@ def hostile(request: pytest.FixtureRequest) -> Iterator[Hostile]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.parametrize("hostile", ["answer"], indirect=True)
 def test_root_does_not_join_a_head_that_an_ordinary_user_left_in_the_temporary_folder(hostile: Hostile) -> None:
     """The attack as it was proved: a plain ``raybench run``, with a file of his where Ray looks for a cluster."""
-    with started(
-        "run", "--nodes", "1", environment={"TMPDIR": str(hostile.folder), "RAY_AUTH_MODE": "disabled"}
-    ) as run:
+    environment = {"TMPDIR": str(hostile.folder), "RAY_AUTH_MODE": "disabled"}
+    with started("run", "--nodes", "1", environment=environment, drawn=False) as run:
         assert run.finish(60) == 2
         assert not hostile.ran_as_root()
         assert f"belongs to uid {USER_ID}" in run.errors
@@ -106,7 +107,7 @@ def test_root_does_not_join_a_head_that_an_ordinary_user_left_in_the_temporary_f
 def test_what_a_head_that_was_asked_for_answers_is_data(hostile: Hostile) -> None:
     """Even where the user types his address: its pickles are refused, and the node is named."""
     arguments = ["run", "--nodes", "1", "--address", hostile.address]
-    with started(*arguments, environment={"RAY_AUTH_MODE": "disabled"}) as run:
+    with started(*arguments, environment={"RAY_AUTH_MODE": "disabled"}, drawn=False) as run:
         assert run.finish(60) == 3
         assert not hostile.ran_as_root()
         said = json.dumps(run.result()["findings"]) + run.errors

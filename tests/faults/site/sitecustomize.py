@@ -73,6 +73,17 @@ def _once(distributed: Any, other: Any) -> None:
     distributed.all_reduce = all_reduce
 
 
+def _idle(distributed: Any) -> None:
+    """Each all_reduce begins 20 ms later: the rank goes on, and leaves its processor to others."""
+    real = distributed.all_reduce
+
+    def all_reduce(*arguments: Any, **options: Any) -> Any:
+        time.sleep(0.02)
+        return real(*arguments, **options)
+
+    distributed.all_reduce = all_reduce
+
+
 _KEPT_SECONDS = {"steady": 0.0, "settle": 8.0, "leak": 120.0}
 
 
@@ -86,6 +97,8 @@ def _do(action: str, distributed: Any) -> None:
         _with_forward(_keeping(_KEPT_SECONDS[action]))
     elif action == "data":
         _load_slowly()
+    elif action == "idle":
+        _idle(distributed)
     elif action == "mismatch":
         _once(distributed, lambda tensor, *_: distributed.broadcast(tensor, src=0))
     elif action == "skip":

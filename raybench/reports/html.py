@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from raybench.documents.diagnosis import Diagnosis
 from raybench.errors import MissingLibraryError
-from raybench.reports.builders.asked import INSTALL, Asked, has_matplotlib
+from raybench.reports.builders.asked import INSTALL, Asked
 from raybench.reports.builders.table import report_of
 from raybench.reports.model import Block
 from raybench.reports.text import printable
@@ -29,8 +29,7 @@ def write_html(document: Any, path: Path, diagnosis: Diagnosis | None = None) ->
 def render_html(document: Any, diagnosis: Diagnosis | None = None, *, drawn: bool | None = None) -> str:
     """The page. The same document gives the same bytes. ``drawn``: with plots; None where matplotlib is installed."""
     environment = _environment()
-    has_plots = has_matplotlib() if drawn is None else drawn
-    report = report_of(document, Asked(drawn=has_plots, diagnosis=diagnosis))
+    report = report_of(document, Asked(figures=drawn, diagnosis=diagnosis))
     return str(environment.get_template("report.html.j2").render(report=report))
 
 

@@ -16,7 +16,7 @@ def figures_of(document: Any) -> dict[str, Any]:
         raise MissingLibraryError(f"figures need matplotlib, which is not installed: {INSTALL}")
     from raybench.reports.plots.colours import with_colours  # only with matplotlib
 
-    plots = _plots(report_of(document, Asked(drawn=True)).blocks)
+    plots = _plots(report_of(document, Asked(figures=True)).blocks)
     return {plot.name: with_colours(plot.figure) for plot in plots}
 
 

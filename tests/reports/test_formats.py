@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,7 +16,7 @@ import raybench
 import raybench.reports
 from raybench.cli import show
 from raybench.documents.loading import KINDS
-from raybench.reports.builders import table
+from raybench.reports.builders import asked, table
 from raybench.reports.builders.asked import Asked
 from raybench.reports.formats import FORMATS
 from raybench.reports.model import (
@@ -115,10 +116,22 @@ class Sample:
 @pytest.mark.parametrize("path", [*RESULTS, *REPORTS], ids=lambda path: path.stem)
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_every_document_is_shown_in_every_format(name: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raybench.reports.html.has_matplotlib", lambda: False)  # plots have tests of their own
+    monkeypatch.setattr(asked, "has_matplotlib", lambda: False)  # plots have tests of their own
     text = FORMATS[name].render(raybench.load(path))
     assert len(text) > 40
     assert text.endswith("\n") or name == "html"
+
+
+@pytest.mark.parametrize(("kind", "draws"), [("preflight", False), ("cluster", False), ("fabric", True)])
+def test_a_page_without_figures_waits_for_no_matplotlib(
+    kind: str, draws: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Importing it is half a second, more than the rest of such a page."""
+    has_matplotlib = Mock(return_value=False)
+    monkeypatch.setattr(asked, "has_matplotlib", has_matplotlib)
+    path = next(one for one in REPORTS if one.name.startswith(f"{kind}-"))
+    FORMATS["html"].render(raybench.load(path))
+    assert has_matplotlib.called is draws
 
 
 def test_every_kind_that_is_loaded_has_a_builder_and_no_other_has() -> None:

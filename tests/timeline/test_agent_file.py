@@ -15,6 +15,7 @@ from raybench.cli.samples import command as samples_command
 from raybench.cli.show import command as show_command
 from raybench.documents.reading import DocumentError
 from raybench.documents.run.node_samples import NodeSamples
+from raybench.reports.builders import asked
 from raybench.timeline.agent_file import agent_samples
 from tests.timeline.runs import collective, run_of
 
@@ -112,7 +113,7 @@ def test_what_is_no_message_costs_its_line_and_a_file_without_any_is_refused(tmp
 def test_the_file_becomes_samples_of_a_run_and_the_run_is_judged_by_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("raybench.reports.html.has_matplotlib", lambda: False)
+    monkeypatch.setattr(asked, "has_matplotlib", lambda: False)
     result = replace(run_of(collective((0.10, 0.16))), started_at=STARTED, finished_at="2026-11-23T02:01:30+00:00")
     run = tmp_path / "run"
     run.mkdir()

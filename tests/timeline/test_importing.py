@@ -13,6 +13,7 @@ from raybench.cli.samples import command
 from raybench.documents.run.cluster import NodeInfo
 from raybench.documents.run.node_samples import NodeSamples
 from raybench.errors import UsageError
+from raybench.reports.builders import asked
 from raybench.timeline.importing.formats import FORMATS, format_of
 from raybench.timeline.importing.host_names import nodes_of_hosts
 from raybench.timeline.importing.sample import ImportedFileError
@@ -35,7 +36,7 @@ FORMAT_OF = {
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run of two nodes with an all_reduce from 10 to 20 s and from 30 to 40 s, and a training."""
-    monkeypatch.setattr("raybench.reports.html.has_matplotlib", lambda: False)  # plots have tests of their own
+    monkeypatch.setattr(asked, "has_matplotlib", lambda: False)  # plots have tests of their own
     result = replace(
         run_of(collective((0.10, 0.16)), training([0.1] * 300, begin=52.0)),
         started_at=STARTED,

@@ -10,17 +10,22 @@ INSTALL = install_advice("report")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """``drawn``: with figures, which needs matplotlib. ``brief``: what fits into a chat.
+    """``figures``: with figures, which needs matplotlib; None where it is installed. ``brief``: what fits into a chat.
 
     ``diagnosis``: that of a run's logs. ``notes``: what the command has to say besides. ``diff``: with each change of a
     file.
     """
 
-    drawn: bool = False
+    figures: bool | None = False
     brief: bool = False
     diagnosis: Diagnosis | None = None
     notes: tuple[str, ...] = ()
     diff: bool = False
+
+    @property
+    def drawn(self) -> bool:
+        """Whether figures are drawn. Asked by what has some: it takes half a second to import matplotlib."""
+        return has_matplotlib() if self.figures is None else self.figures
 
 
 def has_matplotlib() -> bool:

@@ -1,8 +1,9 @@
-"""One of our modules, called by Ansible on this machine."""
+"""One of our modules, called on this machine as Ansible calls it there: a process of its own, its arguments as JSON.
+
+Ansible itself, which takes two seconds to pack and start one, calls them in the tests of playbooks and in labs.
+"""
 
 import json
-import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,32 +12,29 @@ from typing import Any
 import pytest
 
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
+_CALL = """
+import json, runpy, sys
+import ansible.module_utils
+from ansible.module_utils.testing import patch_module_args
+module, ours = sys.argv[1:]
+ansible.module_utils.__path__.append(ours)  # where Ansible finds them, by ansible.cfg
+with patch_module_args(json.load(sys.stdin)):
+    runpy.run_path(module, run_name="__main__")
+"""
 
 
 def call_module(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """The answer of a module, a failure's too. Skips the test where Ansible is not installed."""
     pytest.importorskip("ansible", reason="Ansible is not installed: pip install '.[ansible]'")
-    words = ["ansible", "localhost", "-c", "local", "-m", name, "-a", json.dumps(arguments)]
-    words += [
-        "-e",
-        f"ansible_python_interpreter={sys.executable}",
-        "-i",
-        "localhost,",
-        "-M",
-        str(PLAYBOOKS / "library"),
-    ]
+    module, ours = PLAYBOOKS / "library" / f"{name}.py", PLAYBOOKS / "module_utils"
     done = subprocess.run(
-        [str(Path(sys.executable).with_name(words[0])), *words[1:]],
-        env=os.environ
-        | {
-            "ANSIBLE_MODULE_UTILS": str(PLAYBOOKS / "module_utils"),
-            "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",  # whatever the ansible.cfg of this folder says
-        },
+        [sys.executable, "-c", _CALL, module, ours],
+        input=json.dumps(arguments),
         capture_output=True,
         text=True,
         check=False,
         timeout=200,
     )
-    answer: dict[str, Any] = json.loads(re.split(r"^localhost \| \S+ => ", done.stdout, flags=re.MULTILINE)[1])
+    answer: dict[str, Any] = json.loads(done.stdout)
+    assert (done.returncode == 0) != answer.get("failed", False), done.stderr
     return answer

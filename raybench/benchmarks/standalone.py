@@ -14,11 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from torch._C._distributed_c10d import PrefixStore, Store
-from torch.distributed.rendezvous import rendezvous
 
 from raybench.benchmarks.events import (
     BenchmarkFinished,
@@ -34,7 +32,6 @@ from raybench.benchmarks.machine_use import machine_use
 from raybench.benchmarks.messages.combine import point_of
 from raybench.benchmarks.rank.assignment import RankAssignment
 from raybench.benchmarks.rank.progress import ProgressSlot
-from raybench.benchmarks.rank.run import run_rank
 from raybench.benchmarks.registry import parameters_of, records_of, specs_of, workload_of
 from raybench.benchmarks.spec import BenchmarkSpec, RankSamples
 from raybench.benchmarks.workload import RankRecord, Request
@@ -43,6 +40,9 @@ from raybench.documents.run.machine_use import MachineUse
 from raybench.errors import UsageError
 from raybench.sizes import parse_sizes
 from raybench.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
 
 SCHEMA = "raybench.standalone/1"
 _VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -100,6 +100,11 @@ def plan_from(options: argparse.Namespace) -> tuple[BenchmarkSpec, ...]:
 
 def run(place: Place, plan: Sequence[BenchmarkSpec], *, backend: str, timeout_seconds: float) -> dict[str, Any] | None:
     """Run the plan as this rank. Returns the result in rank 0, None elsewhere; every rank must call it."""
+    from torch._C._distributed_c10d import PrefixStore  # seconds, which wrong use does not wait for
+    from torch.distributed.rendezvous import rendezvous
+
+    from raybench.benchmarks.rank.run import run_rank
+
     timeout = timedelta(seconds=timeout_seconds)
     found, _, _ = next(rendezvous("env://", place.rank, place.world_size, timeout=timeout))
     store = PrefixStore("raybench", found)
@@ -136,7 +141,7 @@ def _listen() -> socket.socket:
     return socket.create_server(("", 0), family=family, backlog=_LISTEN_QUEUE, dualstack_ipv6=dual)
 
 
-def _events_of(store: Store, rank: int, plan: Sequence[BenchmarkSpec]) -> list[Event]:
+def _events_of(store: "Store", rank: int, plan: Sequence[BenchmarkSpec]) -> list[Event]:
     encoded = msgspec.json.decode(store.get(f"events/{rank}"), type=list[bytes])
     return [decode(data, plan) for data in encoded]
 

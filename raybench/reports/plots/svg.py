@@ -41,6 +41,8 @@ _STYLE: Any = {
     "ytick.color": TEXT,
     "legend.frameon": False,
     "figure.facecolor": "none",
+    "figure.autolayout": False,
+    "figure.constrained_layout.use": False,
 }
 
 
@@ -70,9 +72,22 @@ def plot_style() -> Iterator[None]:
 def render(figure: Any, *, name: str, title: str, description: str, caption: str) -> Plot:
     """The figure as a Plot. ``name`` is unique on the page: every id inside the SVG begins with it."""
     buffer = StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    with _laid_out(figure):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     svg = _embedded(buffer.getvalue(), name, title, description)
     return Plot(name=name, title=title, description=description, caption=caption, svg=svg, figure=figure)
+
+
+@contextmanager
+def _laid_out(figure: Any) -> Iterator[None]:
+    """The figure with everything in its place: savefig would draw all of it once more to have that done."""
+    engine = figure.get_layout_engine()
+    engine.execute(figure)
+    figure.set_layout_engine(None)
+    try:
+        yield
+    finally:
+        figure.set_layout_engine(engine)
 
 
 def _embedded(document: str, name: str, title: str, description: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 from raybench.benchmarks.messages.operations import OPERATIONS
 from raybench.benchmarks.registry import SUITES, WORKLOADS, records_of, workload_of
 from raybench.cli import COMMANDS
+from tests.test_packages import import_statements
 
 ROOT = Path(__file__).parents[1]
 
@@ -71,19 +72,20 @@ def modules(package: str) -> Iterator[tuple[Path, str]]:
         yield path, package if parts == ("__init__.py",) else parts[0].removesuffix(".py")
 
 
-@functools.cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def nodes_of(path: Path, *, having: str = "") -> Iterator[ast.AST]:
+    """The syntax tree of a file; of one without the word ``having`` nothing."""
+    source = path.read_text(encoding="utf-8")
+    return ast.walk(ast.parse(source)) if having in source else iter(())
 
 
 @functools.cache
 def imports(path: Path) -> tuple[tuple[str, int], ...]:
     """Absolute names that a file imports anywhere, with the line. Imports for type checkers count too."""
     found: list[tuple[str, int]] = []
-    for node in ast.walk(tree_of(path)):
+    for node, _ in import_statements(path):
         if isinstance(node, ast.Import):
             found += [(alias.name, node.lineno) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{path}:{node.lineno} imports relatively"
             found.append((node.module or "", node.lineno))
     return tuple(found)
@@ -133,7 +135,7 @@ def keyed_reads(path: Path) -> list[str]:
     Keys in capitals are no document's: environment variables, columns of Ray's tables.
     """
     found = []
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
             owner, key = node.value, node.slice
         elif (
@@ -271,13 +273,13 @@ def test_reads_by_key_are_seen_in_both_their_forms(tmp_path: Path) -> None:
 
 
 def test_nothing_that_is_read_is_ever_evaluated() -> None:
-    calls = {"eval", "exec"}
     found = [
         f"{path}:{node.lineno}"
         for package in ("raybench", "diagnostics")
         for path, _ in modules(package)
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in calls
+        for call in ("eval", "exec")
+        for node in nodes_of(path, having=call)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == call
     ]
     assert found == []
 
@@ -337,7 +339,7 @@ def test_no_process_of_ours_imports_from_the_folder_that_the_command_was_called_
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path, _ in modules("raybench")
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path, having="executable")
         if isinstance(node, ast.List)
         and [ast.unparse(word) for word in node.elts[:2]] in (["sys.executable", "'-m'"], ["sys.executable", "'-c'"])
     ]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_packages import import_statements
+
 ROOT = Path(__file__).parents[1]
 _NAMED = re.compile(r"[\w./*-]*\w\.(?:py|yml|csv|j2|toml)\b")
 # Files of a recipe's example, and those that a run or a user writes.
@@ -88,7 +90,7 @@ def imported_by(package: str) -> frozenset[str]:
     """The modules that a package imports, also within functions."""
     names: set[str] = set()
     for path in (ROOT / folder(package)).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node, _ in import_statements(path):
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 names |= {f"{node.module}.{one.name}" for one in node.names}
             if isinstance(node, ast.Import):

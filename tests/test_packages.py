@@ -5,6 +5,7 @@ import functools
 import importlib.util
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -26,6 +27,8 @@ LAZY_UPWARDS = {
     ("raybench.services.one_run", "raybench"),
 }
 Graph = Mapping[str, set[str]]
+When = Literal["imported", "called", "type checking"]
+_BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 def sources(tree: Path) -> dict[str, Path]:
@@ -34,15 +37,23 @@ def sources(tree: Path) -> dict[str, Path]:
     return {".".join(parts[:-1] if parts[-1] == "__init__" else parts): path for parts, path in named.items()}
 
 
-def import_statements(node: ast.AST, *, lazy: bool) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Imports that are run: with the module, or (``lazy``) also when a function is called. None for type checkers."""
-    for child in ast.iter_child_nodes(node):
+@functools.cache
+def import_statements(path: Path) -> tuple[tuple[ast.Import | ast.ImportFrom, When], ...]:
+    """Those of a file, each with when it is run: parsed once for all tests that ask."""
+    return tuple(statements_in(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def statements_in(node: ast.AST, when: When = "imported") -> Iterator[tuple[ast.Import | ast.ImportFrom, When]]:
+    """Imports below a module or a statement: run with the module, when a function is called, or for type checkers."""
+    for child in (one for name in _BODIES for one in getattr(node, name, ())):
         if isinstance(child, ast.Import | ast.ImportFrom):
-            yield child
-        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and not lazy:
-            continue
-        elif not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)):
-            yield from import_statements(child, lazy=lazy)
+            yield child, when
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            yield from statements_in(child, "type checking")
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and when == "imported":
+            yield from statements_in(child, "called")
+        else:
+            yield from statements_in(child, when)
 
 
 def targets(statement: ast.Import | ast.ImportFrom, package: str, modules: Mapping[str, Path]) -> set[str]:
@@ -56,13 +67,18 @@ def targets(statement: ast.Import | ast.ImportFrom, package: str, modules: Mappi
     return {name for name in names if name in modules}
 
 
+def run_when(*, lazy: bool) -> set[When]:
+    """Imports that are run: with the module, or (``lazy``) also when a function is called. None for type checkers."""
+    return {"imported", "called"} if lazy else {"imported"}
+
+
 @functools.cache
 def graph(tree: Path, *, lazy: bool) -> Graph:
     modules = sources(tree)
     found: dict[str, set[str]] = {}
     for name, path in modules.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        statements = import_statements(ast.parse(path.read_text(encoding="utf-8")), lazy=lazy)
+        statements = (one for one, when in import_statements(path) if when in run_when(lazy=lazy))
         found[name] = set().union(*(targets(one, package, modules) for one in statements)) - {name}
     return found
 
@@ -93,8 +109,12 @@ def test_no_module_imports_itself_through_others(tree: str, *, lazy: bool) -> No
 def test_a_cycle_would_be_seen() -> None:
     assert in_cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}, "e": set()}) == ["b", "c"]
     assert in_cycles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+    deep = "try:\n    import a\nexcept E:\n    import b\nelse:\n    import c\nfinally:\n    import d\n"
+    deep += "match x:\n    case 1:\n        import e\nclass C:\n    with x:\n        import f\n"
+    assert [when for _, when in statements_in(ast.parse(deep))] == ["imported"] * 6
     both = "import a\ndef late():\n    import b\nif TYPE_CHECKING:\n    import c\n"
-    assert [len(list(import_statements(ast.parse(both), lazy=lazy))) for lazy in (False, True)] == [1, 2]
+    seen = [when for _, when in statements_in(ast.parse(both))]
+    assert [sum(when in run_when(lazy=lazy) for when in seen) for lazy in (False, True)] == [1, 2]
 
 
 @pytest.mark.parametrize("tree", ["raybench", "diagnostics", "playbooks", "tests"])

@@ -100,7 +100,7 @@ def plan_from(options: argparse.Namespace) -> tuple[BenchmarkSpec, ...]:
 
 def run(place: Place, plan: Sequence[BenchmarkSpec], *, backend: str, timeout_seconds: float) -> dict[str, Any] | None:
     """Run the plan as this rank. Returns the result in rank 0, None elsewhere; every rank must call it."""
-    from torch._C._distributed_c10d import PrefixStore  # seconds, which wrong use does not wait for
+    from torch._C._distributed_c10d import PrefixStore  # seconds, which invalid usage does not wait for
     from torch.distributed.rendezvous import rendezvous
 
     from raybench.benchmarks.rank.run import run_rank

@@ -79,7 +79,7 @@ def test_weights_that_no_rank_will_find_are_refused_before_a_cluster_is_started(
         ("empty", "empty has no *.safetensors file on "),
         ("other", "other lacks 20 tensors of the model, such as model.embed_tokens.weight"),
     ):
-        with started("train", "--address", "local", "--weights", str(tmp_path / name)) as command:
+        with started("train", "--address", "local", "--weights", str(tmp_path / name), forked=True) as command:
             assert command.finish(60) == 2, command.errors
             (said,) = command.errors.splitlines()
             assert words in said

@@ -250,7 +250,6 @@ def test_a_run_more_costs_little_memory(tmp_path: Path, monkeypatch: pytest.Monk
         history_of(tmp_path)
     finally:
         tracemalloc.stop()
-        gc.unfreeze()
     size = next(tmp_path.rglob("result.json")).stat().st_size
     assert (kept[-1] - kept[4]) / (len(kept) - 5) < size / 10, "the documents of all runs are held"
 

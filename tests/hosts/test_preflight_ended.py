@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from raybench.hosts import preflight
-from raybench.hosts.inventory import read_inventory
+from raybench.hosts.inventory import parse_inventory
 from raybench.hosts.playbook import PlaybookEvent, PlaybookOutcome
 from tests.preflight.hosts import facts, value
 
@@ -30,6 +30,7 @@ def probed(host: str, reached: list[dict[str, Any]], *, all_: bool) -> PlaybookE
 def ports_of(events: list[PlaybookEvent], folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The verdict on ports of each host, after these events and a SIGKILL of ansible-playbook."""
     (folder / "hosts.yml").write_text("all: {hosts: {a: , b: }}\n")
+    inventory = parse_inventory({"all": {"hosts": ["a", "b"]}}, (str(folder / "hosts.yml"),))
 
     def killed(*_: object, check_inventory: Any, on_event: Any, **__: object) -> PlaybookOutcome:
         check_inventory({})
@@ -38,7 +39,7 @@ def ports_of(events: list[PlaybookEvent], folder: Path, monkeypatch: pytest.Monk
         return PlaybookOutcome(return_code=-9, status="failed", hosts=())
 
     monkeypatch.setattr(preflight, "run_playbook", killed)
-    monkeypatch.setattr(preflight, "read_inventory", lambda *_, **__: read_inventory([folder / "hosts.yml"]))
+    monkeypatch.setattr(preflight, "read_inventory", lambda *_, **__: inventory)
     report = preflight.run_preflight([folder / "hosts.yml"], begin=lambda _: folder)
     return {
         host.host: check.verdict + (" as it was not tried again" if "tried again" in check.seen else "")

@@ -58,7 +58,7 @@ cli.main()
 def delivered(folder: Path, redirection: str, form: str = "text", state: str = "fine") -> tuple[int, str, str]:
     """Exit status, standard output and standard error of a delivery through a shell's redirection.
 
-    The charts of report.html take longer than all else: they are drawn once where no stream is missing, and where all are.
+    The charts of report.html take longer than all else: drawn once where no stream is missing, and where all are.
     """
     is_drawn = redirection in {"", "<&- >&- 2>&-"} and (form, state) == ("text", "fine")
     drawn = "with charts" if is_drawn else "without charts"

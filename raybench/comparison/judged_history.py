@@ -86,7 +86,7 @@ def _states(runs: Sequence[PastRun]) -> Iterator[Conclusion]:
         in_a_row = len([*takewhile(lambda one: one.state not in _WHOLE, reversed(some))])
         near = [one for one in some[-max(LEAST_RUNS, in_a_row) :] if one.state not in _WHOLE]
         whose = f" of {sort[1] or sort[0]}" if len(sorts) > 1 else ""
-        if not near or not (len(some) >= LEAST_RUNS or some[-1] is runs[-1]):
+        if not near or not (len(some) >= LEAST_RUNS or any(one is some[-1] for one in runs[-LEAST_RUNS:])):
             if bad:
                 yield Conclusion(
                     verdict="ok",

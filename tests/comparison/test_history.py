@@ -191,6 +191,22 @@ def test_the_newest_runs_are_judged_first_and_nothing_failed_or_missing_is_fine(
     assert found.exit_code == {"ok": 0, "warning": 0, "critical": 1}.get(verdict, 3)
 
 
+@pytest.mark.parametrize(("place", "exit_code"), [(11, 1), (10, 1), (9, 1), (8, 0), (3, 0)])
+def test_the_only_run_of_a_suite_counts_where_it_is_one_of_the_newest(
+    place: int, exit_code: int, tmp_path: Path
+) -> None:
+    def change(content: Any, number: int) -> None:
+        if number == place:
+            content["config"]["suite"] = "another"
+            _wrong(content)
+
+    for number in range(12):
+        written(tmp_path, number, 1.0, partial(change, number=number))
+    found = history_of(tmp_path)
+    said = "1 of 1 runs of another ended as critical, none of the newest" in found.verdict_reason
+    assert (found.exit_code, said) == (exit_code, exit_code == 0), found.verdict_reason
+
+
 def test_a_failure_long_ago_is_told_and_parameters_of_another_value_are_another_figure(tmp_path: Path) -> None:
     for number in range(14):
         written(tmp_path, number, 1.0, _wrong if number == 2 else _parameter(number % 2))

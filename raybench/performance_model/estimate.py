@@ -365,7 +365,14 @@ def computation_of(request: EstimateRequest) -> Efficiency:
         return request.efficiency
     layout = request.layout
     part, setup = part_of(request.model, layout), local_setup(request.setup, layout)
-    return expected_efficiency(request.gpu, part, setup, power_watts=request.power_watts, dtype=request.dtype)
+    return expected_efficiency(
+        request.gpu,
+        part,
+        setup,
+        power_watts=request.power_watts,
+        dtype=request.dtype,
+        is_cut=layout.cut_ranks > 1,
+    )
 
 
 def _steps(

@@ -22,11 +22,16 @@ _FASTEST_WITHOUT_GAP_TFLOPS = 400.0
 FULL_WATTS = {"H100 SXM": 700.0, "H200 SXM": 700.0, "H800 SXM": 700.0}
 _IDLE_WATTS = 150.0
 # Of the peak, what the best matrix product of a GPU reaches, by power and software (github.com/stas00/ml-engineering,
-# compute/accelerator/README.md, "Maximum Achievable Matmul FLOPS", November 2026). One that is not named: as an H100.
-_H100_REACHES = 0.803
+# compute/accelerator/README.md, "Maximum Achievable Matmul FLOPS", November 2026). One that is not named: as an H100,
+# or as an A100 where no power holds its clock down.
+_H100_REACHES, _A100_REACHES = 0.803, 0.869
+# Boards of some 70 W keep no more than their base clock in a row of products: a T4 had 24 of its 65 TFLOP/s, which is
+# base over boost (forums.developer.nvidia.com, topic 264462); L4 and A10 by the same rule (795 of 2040, 885 of 1695
+# MHz). H100 PCIe and NVL: an H100's 794 TFLOP/s times the root of what their power leaves above idle (``clock_share``).
 _REACHES = {
     "GH200 96GB": 0.838, "GH200 144GB": 0.838, "B200": 0.776, "GB200": 0.729, "B300": 0.786, "GB300": 0.786,
     "MI300X": 0.514, "MI300A": 0.514, "MI325X": 0.604, "MI350X": 0.680, "MI355X": 0.680,
+    "T4": 0.369, "L4": 0.390, "A10": 0.522, "H100 PCIe": 0.634, "H100 NVL": 0.641,
 }  # fmt: skip
 # How much longer trainings on AMD's GPUs take than their best matrix product lets expect, by the software above it:
 # six published ones in bf16 (torchao, ROCm/TransformerEngine issues 78 and 79, llm-foundry issue 1153, Databricks) take
@@ -53,6 +58,11 @@ _SEPARATE_NORM_PASSES, _SEPARATE_ROTATION_PASSES = 54, 20
 # Bytes read and written for each score of attention that is stored, forward and backward: products, scale, mask and
 # softmax (in fp32 under autocast) as a kernel each, or as one (Megatron-LM's) between the products.
 _BYTES_PER_SCORE = {"plain": (24, 36), "fused": (10, 16)}
+# How many kernels a block with experts starts, in units of a dense one's: routing, permutation, exchange over ranks and
+# grouped products. Of 16 published trainings (tests/performance_model/published/experts.csv) small micro-batches are
+# slow whatever their operations: with three times the starts half are within 1.17 of the prediction, with one within
+# 1.34, at 1.4 times the time; two and four are no better.
+_EXPERTS_STARTS = 3.0
 _BYTES_PER_LOGIT = 24  # read and written by cross entropy in fp32, forward and backward
 
 
@@ -103,14 +113,15 @@ def work_of(
     and what they read is cast; ``at_peak`` stays that of 16 bits.
     """
     peak = next(rate for rate in map(gpu.peak_tflops, TYPES) if rate)
-    clock = clock_share(gpu, power_watts) * _REACHES.get(gpu.name, _H100_REACHES) / _H100_REACHES
+    is_held = peak > _FASTEST_WITHOUT_GAP_TFLOPS
+    usual = _H100_REACHES if is_held else _A100_REACHES
+    clock = clock_share(gpu, power_watts) * _REACHES.get(gpu.name, usual) / usual
     clock /= _AMD_SLOWER if is_amd(gpu) else 1.0
     bandwidth, again, tokens = gpu.memory_gb_per_s * 1e9, setup.recomputed, setup.tokens
     attended = again if setup.checkpointing else 0.0  # selective checkpointing keeps what attention gives
     attention = model.attention_flops_per_token(setup.sequence_length) * (1 + attended / 3)
     whole = setup.whole_attention or setup.masked_attention or not setup.flash_attention
     computed = 1.0 if whole else _CAUSAL_SHARE
-    is_held = peak > _FASTEST_WITHOUT_GAP_TFLOPS
     slow, unsure = _attention_times(setup, is_held)
     stream = _STREAM_PASSES * model.hidden / setup.sequence_shards
     width = setup.compute_bytes * (stream + _INNER_PASSES * model.feedforward)
@@ -132,7 +143,7 @@ def work_of(
         logits=tokens * model.vocabulary * _BYTES_PER_LOGIT / bandwidth,
         adapters=tokens * _adapter_bytes(model, setup) / bandwidth,
         packed=(2 + again) * model.linear_parameters / bandwidth if setup.quantized else 0.0,
-        blocks=model.layers * (1 + again / 3),
+        blocks=_started_blocks(model) * (1 + again / 3),
         adapted=model.layers * targets * (1 + again / 3),
         hidden=model.hidden,
         unsure=separate / 2 if has_separate is None else 0.0,
@@ -140,6 +151,11 @@ def work_of(
         is_halved=any(name.startswith("GeForce") for name in gpu.devices),
         is_gptq=setup.packing == "gptq",
     )
+
+
+def _started_blocks(model: Transformer) -> float:
+    """Blocks whose kernels are started, in units of a dense one's."""
+    return sum(kind.layers * (_EXPERTS_STARTS if kind.experts else 1.0) for kind in model.kinds())
 
 
 def is_amd(gpu: Gpu) -> bool:

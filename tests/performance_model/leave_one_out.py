@@ -55,7 +55,13 @@ def outcome(run: PublishedRun, calibration: Calibration) -> Outcome:
     ask = run.request
     part, setup = part_of(ask.model, ask.layout), local_setup(ask.setup, ask.layout)
     given = expected_efficiency(
-        ask.gpu, part, setup, power_watts=ask.power_watts, dtype=ask.dtype, calibration=calibration
+        ask.gpu,
+        part,
+        setup,
+        power_watts=ask.power_watts,
+        dtype=ask.dtype,
+        is_cut=ask.layout.cut_ranks > 1,
+        calibration=calibration,
     )
     answer = estimate(replace(ask, efficiency=given))
     bounds, seconds = answer.step_seconds, run.step_seconds

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from raybench.hardware.gpus import Gpu, gpu_for
@@ -13,6 +14,7 @@ from raybench.performance_model.transformer import Transformer
 from tests.performance_model.published_run import FOLDER, PublishedRun
 
 _NVLINK_SHARE, _NIC_SHARE, _PCIE_GB_PER_S = 0.80, 0.92, 25.0
+_CUTS = ("tensor", "pipeline", "virtual_stages", "context", "expert")
 # Share of the blocks whose forward pass is done twice.
 _RECOMPUTED = {"none": 0.0, "full": 1.0, "every-second": 0.5, "every-third": 1 / 3, "selective": 0.0}
 # Of the adapters, as their scripts have it by default.
@@ -36,6 +38,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "gelu-parallel": {"gated": False, "norm": "layer", "biases": True, "norms_per_layer": 1},
     "gelu-parallel-bare": {"gated": False, "norm": "layer"},
     "gpt": {"gated": False, "norm": "layer", "biases": True, "tied": True, "positions": 2048},
+    "gelu-tied": {"gated": False, "norm": "layer", "biases": True, "tied": True},
     "mpt": {"gated": False, "norm": "layer", "tied": True},
     "ungated": {"gated": False},
     "ungated-norms": {"gated": False, "head_norms": True},
@@ -47,9 +50,15 @@ _FORMS: dict[str, dict[str, Any]] = {
 
 
 def other_runs() -> Iterator[PublishedRun]:
-    """All rows, in order."""
+    """All rows, in order: of models that are whole, and of those that may be cut."""
+    for name in ("others.csv", "cut.csv"):
+        yield from runs_of(FOLDER / name)
+
+
+def runs_of(table: Path) -> Iterator[PublishedRun]:
+    """The rows of a table."""
     models = _models()
-    with (FOLDER / "others.csv").open() as file:
+    with table.open() as file:
         for row in csv.DictReader(file):
             yield _run(row, models[row["model"]])
 
@@ -77,7 +86,7 @@ def _run(row: dict[str, str], model: Transformer) -> PublishedRun:
             layout=Layout(
                 world_size=ranks,
                 ranks_per_node=min(ranks, int(row["ranks_per_node"])),
-                tensor=int(row["tensor"] or 1),
+                **{name: int(row.get(name) or 1) for name in _CUTS},
             ),
             network=_network(gpu, row["fabric_gbit"]),
             dtype=row["dtype"] or "bf16",

@@ -34,7 +34,9 @@ class Layout:
 
     A model may be cut over ``tensor`` x ``context`` x ``pipeline`` ranks; ``data`` such groups replicate or shard it.
     As Megatron-LM numbers ranks, those of a tensor group are neighbours, then those of a context group, and pipeline
-    stages are farthest from each other. ``expert`` of the context and data ranks share a layer's experts.
+    stages are farthest from each other. ``expert`` of the context and data ranks share a layer's experts, each cut over the
+    tensor ranks as all else; where there are more, tensor ranks have whole experts of their own (Megatron-LM's
+    ``expert-tensor-parallel-size`` 1), and each sends its share of the tokens.
     ``virtual_stages``: parts of the model that each pipeline rank has (interleaved schedule).
     """
 
@@ -66,10 +68,10 @@ class Layout:
                 f"{self.world_size} ranks cannot be divided by --tensor-parallel {self.tensor} x --context-parallel "
                 f"{self.context} x --pipeline-parallel {self.pipeline}; choose others, or another --world-size"
             )
-        if self.data * self.context % self.expert:
+        same_stage = self.data * self.context * self.tensor
+        if same_stage % self.expert:
             raise UsageError(
-                f"--expert-parallel is {self.expert}; it must divide the {self.data * self.context} ranks that hold "
-                "the same tensor and pipeline part"
+                f"--expert-parallel is {self.expert}; it must divide the {same_stage} ranks of a pipeline stage"
             )
         if self.virtual_stages > 1 and self.pipeline == 1:
             raise UsageError("--virtual-stages interleave a pipeline; give --pipeline-parallel of at least 2")
@@ -129,9 +131,15 @@ class Layout:
         return Group(ranks=math.gcd(self.data * self.context, most)) if self.is_cut else self.node
 
     @property
+    def expert_tensor(self) -> int:
+        """Ranks over which each expert is cut: as all else, or none where experts are spread over tensor ranks too."""
+        return 1 if self.data * self.context % self.expert else self.tensor
+
+    @property
     def sharing_experts(self) -> Group:
         """Ranks that hold the same experts."""
-        return self._group(self.data * self.context // self.expert, self.tensor * self.expert)
+        apart = self.expert * self.expert_tensor
+        return self._group(self.data * self.context * self.tensor // apart, apart)
 
     @property
     def tensor_group(self) -> Group:
@@ -146,7 +154,7 @@ class Layout:
     @property
     def expert_group(self) -> Group:
         """Ranks that have a layer's experts between them."""
-        return self._group(self.expert, self.tensor)
+        return self._group(self.expert, self.expert_tensor)
 
     @property
     def stage_group(self) -> Group:

@@ -70,14 +70,16 @@ def held_parameters(part: Transformer, layout: Layout, shards: int) -> float:
     however they are spread.
     """
     experts = part.expert_parameters if isinstance(part, ModelPart) else 0
-    return (part.parameters - experts) / shards + experts / max(1, shards // layout.expert)
+    whole = layout.tensor // layout.expert_tensor
+    return (part.parameters - experts) / shards + experts / max(1, shards * whole // layout.expert)
 
 
 @lru_cache(maxsize=_KEPT_PARTS)
 def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transformer:
     """What a rank of a pipeline's ``stage`` holds before anything is sharded over its replicas.
 
-    The model itself where it is not cut. Raises UsageError where it cannot be cut so.
+    Of whole experts over tensor ranks each computes its share of the tokens: for all tokens fewer experts each. The
+    model itself where it is not cut. Raises UsageError where it cannot be cut so.
     """
     if not layout.is_cut:
         return model
@@ -95,7 +97,8 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
         heads=model.heads // ranks,
         kv_heads=max(1, model.key_value_heads // ranks),
         head_width=model.head_size,
-        feedforward=math.ceil(model.feedforward / ranks),
+        feedforward=math.ceil(model.feedforward / (layout.expert_tensor if model.experts else ranks)),
+        experts_per_token=math.ceil(model.experts_per_token * layout.expert_tensor / ranks),
         shared_feedforward=math.ceil(model.shared_feedforward / ranks),
         dense_layers=min(model.dense_layers, layers) if stage == 0 else 0,
         dense_feedforward=math.ceil(model.dense_feedforward / ranks),

@@ -67,7 +67,8 @@ def _expert(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator
 
     With tensor and sequence parallelism a rank sends its share of the tokens.
     """
-    size = int(local.tokens * part.experts_per_token * part.hidden * local.compute_bytes / local.sequence_shards)
+    shards = local.sequence_shards if layout.expert_tensor == layout.tensor else 1  # else it is in experts a token
+    size = int(local.tokens * part.experts_per_token * part.hidden * local.compute_bytes / shards)
     again = 2 if local.checkpointing or local.selective else 1
     for phase, times in (("forward", 1), ("backward", again)):
         yield Message(

@@ -45,6 +45,20 @@ def test_experts_that_are_spread_are_each_held_once() -> None:
     assert full == pytest.approx(MIXTURE.parameters * 4 / 16, rel=1e-6)  # however experts are spread
 
 
+def test_experts_over_tensor_ranks_too_are_whole_and_each_held_once() -> None:
+    """8 experts over 4 x 2 ranks: one each, of which a rank computes for half of the tokens what all ranks' tokens ask."""
+    where, cut = layout(8, tensor=2, expert=8), layout(8, tensor=2, expert=4)
+    each = 3 * 4096 * 14336 * 32
+    assert (where.expert_tensor, cut.expert_tensor) == (1, 2)
+    assert (where.sharing_experts.ranks, cut.sharing_experts.ranks) == (1, 1)
+    assert part_of(MIXTURE, where).expert_parameters == part_of(MIXTURE, cut).expert_parameters == each
+    assert part_of(MIXTURE, where).computing_parameters == part_of(MIXTURE, cut).computing_parameters
+    sent = [of(training_traffic(MIXTURE, SETUP, one), one.expert_group)["all_to_all"] for one in (where, cut)]
+    assert sent[0] == sent[1]
+    full = memory(MIXTURE, where, strategy="fsdp").parameters
+    assert full == pytest.approx(memory(MIXTURE, cut, strategy="fsdp").parameters, rel=1e-6)
+
+
 def test_a_token_passes_as_many_experts_wherever_they_are() -> None:
     passed = MIXTURE.computing_parameters
     assert {part_of(MIXTURE, layout(16, expert=ranks)).computing_parameters for ranks in (2, 4, 8)} == {passed}

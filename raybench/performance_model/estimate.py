@@ -139,7 +139,7 @@ class Estimate:
             return None
         if self.memory.peak <= self.request.sure_bytes:
             return True
-        return None if self.least_memory.peak <= limit * (1 + LONG_SHARE * self.request.is_known) else False
+        return None if self.least_memory.needed <= limit * (1 + LONG_SHARE * self.request.is_known) else False
 
     @property
     def peak(self) -> int:

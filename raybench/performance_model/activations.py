@@ -99,7 +99,8 @@ def _score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
         return float(model.heads * setup.sequence_length * (setup.compute_bytes + _FP32_BYTES + cast))
     if setup.flash_attention:
         return float(_SUM_BYTES * model.heads)
-    return float(model.heads * setup.sequence_length * setup.compute_bytes)
+    wide = _FP32_BYTES if setup.wide_scores and setup.compute_bytes < _FP32_BYTES else 0
+    return float(model.heads * setup.sequence_length * (setup.compute_bytes + wide))
 
 
 def _dropout_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

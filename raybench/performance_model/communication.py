@@ -21,11 +21,16 @@ DDP_FIRST_BUCKET_BYTES = 2**20
 DDP_BUCKET_BYTES = 25 * 2**20
 
 
+_PIECES = 4  # of a collective that is sent while the product it belongs to is computed (Transformer Engine's default)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """One collective of a step, done ``count`` times. ``message_bytes`` is S of nccl-tests.
 
-    ``blocking``: what follows needs it, and there is nothing else to compute.
+    ``blocking``: what follows needs it, and there is nothing else to compute. ``overlappable``: but for software that
+    cuts the product before or behind it, and sends each piece while it computes the next (Megatron-LM's
+    ``--tp-comm-overlap``, PyTorch's async TP).
     """
 
     operation: Operation
@@ -34,6 +39,7 @@ class Message:
     group: Group
     count: int = 1
     blocking: bool = False
+    overlappable: bool = False
 
     def times(self, count: int) -> "Message":
         """The same so many times as often."""
@@ -83,6 +89,10 @@ class Traffic:
     def blocking(self) -> "Traffic":
         """Those collectives that no computation hides."""
         return Traffic(messages=tuple(one for one in self.messages if one.blocking))
+
+    def least_waiting_seconds(self, network: Network) -> float:
+        """Of collectives that block, where each is cut into pieces that can be: one of them is never hidden."""
+        return sum(one.seconds(network) / (_PIECES if one.overlappable else 1) for one in self.blocking.messages)
 
     @property
     def beside(self) -> "Traffic":
@@ -243,8 +253,9 @@ def step_seconds(
     Least: each phase takes the longer of its computation and its communication, but one collective is always alone:
     the first gather of the forward pass, before which nothing can be computed, and the last reduction of the backward
     pass, after which nothing is left to compute; the shortest of each is counted. Most: no overlap at all. The forward
-    pass is a third of the computation (2 of 6 operations a weight). Collectives that block are never hidden; a
-    pipeline idles ``bubble`` seconds for each in which it computes or waits for one of those.
+    pass is a third of the computation (2 of 6 operations a weight). Collectives that block are not hidden, at least
+    but for those that can be cut; a pipeline idles ``bubble`` seconds for each in which it computes or waits for one of
+    those.
     """
     if compute < 0 or not 0 <= forward_share <= 1:
         raise UsageError(f"a step cannot compute for {compute:g} s with {forward_share:g} of it forward")
@@ -253,11 +264,16 @@ def step_seconds(
         ("backward", compute * (1 - forward_share)),
     )
     hidden, waited = traffic.beside, traffic.blocking.seconds(network)
+    shortest = traffic.least_waiting_seconds(network)
     idle = bubble * (compute + waited)
     least = sum(
         max(own + hidden.shortest_seconds(network, phase), hidden.seconds(network, phase)) for phase, own in phases
     )
     total = traffic.seconds(network)
     return StepSeconds(
-        compute=compute, communication=total, least=least + waited + idle, most=compute + total + idle, bubble=idle
+        compute=compute,
+        communication=total,
+        least=least + shortest + bubble * (compute + shortest),
+        most=compute + total + idle,
+        bubble=idle,
     )

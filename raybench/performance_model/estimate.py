@@ -258,7 +258,7 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     """The setup with what takes least memory, wherever the request leaves it open: fused kernels differ as well."""
     lean = replace(request.setup, on_streams=False)
     if not request.kernels_known:
-        lean = replace(lean, kernels="fused", upcast=False, holds_inputs=False)
+        lean = replace(lean, kernels="fused", upcast=False, holds_inputs=False, wide_scores=False)
     if lean.kernels == "fused":
         lean = replace(lean, keeps_least=True, has_8bit_inputs=request.dtype == "fp8")
     return lean if request.loss_known else replace(lean, loss="chunked")

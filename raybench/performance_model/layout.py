@@ -34,8 +34,8 @@ class Layout:
 
     A model may be cut over ``tensor`` x ``context`` x ``pipeline`` ranks; ``data`` such groups replicate or shard it.
     As Megatron-LM numbers ranks, those of a tensor group are neighbours, then those of a context group, and pipeline
-    stages are farthest from each other. ``expert`` of the context and data ranks share a layer's experts, each cut over the
-    tensor ranks as all else; where there are more, tensor ranks have whole experts of their own (Megatron-LM's
+    stages are farthest from each other. ``expert`` of the context and data ranks share a layer's experts, each cut over
+    the tensor ranks as all else; where there are more, tensor ranks have whole experts of their own (Megatron-LM's
     ``expert-tensor-parallel-size`` 1), and each sends its share of the tokens.
     ``virtual_stages``: parts of the model that each pipeline rank has (interleaved schedule).
     """

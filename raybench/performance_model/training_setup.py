@@ -78,7 +78,8 @@ class TrainingSetup:
     FSDP's first form and ZeRO-3 do; the allocator has a pool for each. ``masked_attention``: it is given a mask, which
     PyTorch's flash kernel does not take. ``native_attention``: by instructions of the GPU's own generation
     (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2; None: unknown. ``wide_norms``: autocast computes
-    RMSNorm in fp32, as PyTorch's does from 2.12 on (pytorch/pytorch#188955); before, in the type of what it reads.
+    RMSNorm in fp32, as PyTorch's does from 2.12 on (pytorch/pytorch#188955); before, in the type of what it reads. ``wide_scores``:
+    where scores are stored, their softmax is in fp32 and kept, as is its cast (transformers' ``eager``).
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
     well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
@@ -128,6 +129,7 @@ class TrainingSetup:
     on_streams: bool = False
     masked_attention: bool = False
     wide_norms: bool = True
+    wide_scores: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -264,7 +266,8 @@ def strategy_named(name: str) -> Strategy:
 def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> TrainingSetup:
     """The setup with what takes most memory of what people do, wherever it is not known.
 
-    Adapters are mostly trained with transformers and peft: its loss, and a 4-bit base prepared as peft does.
+    Adapters are mostly trained with transformers and peft: its loss, and a 4-bit base prepared as peft does. Scores
+    that are stored are mostly transformers' too.
     """
     if not loss_known and setup.lora_rank:
         setup = replace(setup, loss="transformers")
@@ -274,7 +277,8 @@ def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> 
     casts_up = setup.quantized and setup.packing != "gptq" and not is_fsdp
     if kernels_known:
         return setup
-    return replace(setup, upcast=casts_up, holds_inputs=is_fsdp and setup.lora_rank > 0 and setup.checkpointing)
+    holds = is_fsdp and setup.lora_rank > 0 and setup.checkpointing
+    return replace(setup, upcast=casts_up, holds_inputs=holds, wide_scores=not setup.flash_attention)
 
 
 def shard_count(setup: TrainingSetup, layout: Layout) -> int:

@@ -38,10 +38,11 @@ def test_the_fastest_way_that_fits_with_room_is_first_and_its_batch_is_the_large
     own = [middle[name] for name in ("fsdp", "fsdp-grad-op", "fsdp-hybrid")]
     assert middle_of(best) >= max(own) / 1.03
     assert middle_of(best) >= max(middle.values()) / (1.1 * 1.03)  # DeepSpeed's ways have to be faster by a tenth
-    assert best["peak"] <= 0.9 * plan["device_bytes"]
+    assert best["peak"] <= 0.95 * plan["device_bytes"]
     assert {way["strategy"] for way in others if way["fits"] is False} == {"ddp"}
     for way in plan["ways"]:
-        assert way["batch_size"] * way["accumulation"] * 32 == 1024
+        replicas = 32 // (way["tensor_parallel"] * way["context_parallel"] * way["pipeline_parallel"])
+        assert way["batch_size"] * way["accumulation"] * replicas == 1024
         if way["fits"]:
             assert way["peak"] <= plan["device_bytes"]
     larger = TrainingSetup(
@@ -245,7 +246,7 @@ def parsed(line: str) -> dict[str, Any]:
     ("arguments", "words"),
     [
         (("llama-8b", *P5, "--tokens", "15B"), ("raybench train --nodes 4 --strategy fsdp", "--full")),
-        (("llama-70b", *P5, "--tokens", "1B", "--budget", "100"), ("misses the budget", "hours, 1,6", "7.6-13.2")),
+        (("llama-70b", *P5, "--tokens", "1B", "--budget", "100"), ("misses the budget", "hours, 1,7", "7.93-13.7")),
     ],
 )
 def test_it_is_one_screen_with_verdict_table_and_command(arguments: tuple[str, ...], words: tuple[str, ...]) -> None:

@@ -38,8 +38,8 @@ def observed() -> list[Observation]:
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 40
-    assert len(observed()) == 482
+    assert len({run.source for run in RUNS}) == 60
+    assert len(observed()) == 545
 
 
 def test_the_constants_are_the_fit_of_the_published_rows() -> None:
@@ -59,7 +59,7 @@ def test_full_trainings_of_an_unseen_source_are_within_bounds_that_say_something
 def test_what_ran_out_of_memory_is_hardly_ever_told_to_fit() -> None:
     """Nor with the margin that the other sources give: of the rows of one of them nothing was chosen."""
     rows = [outcome(run, CALIBRATION) for run in RUNS if run.fits is False]
-    assert len(rows) == 150
+    assert len(rows) == 159
     assert sum(row.said is True for row in rows) <= 5
     assert promised(rows) <= 0.05 * len(rows)
 
@@ -80,7 +80,7 @@ def test_memory_is_nearer_than_other_formulas_on_every_sum_of_rows() -> None:
 )
 def test_a_family_that_no_source_has_gets_wider_bounds(gpu: str | None, spread: float) -> None:
     found = expected_efficiency(gpu_for(gpu) if gpu else None, LLAMA, replace(SETUP, compiled=False))
-    assert found.high / found.low == pytest.approx(spread**2)
+    assert found.high / found.low == pytest.approx(spread**2, rel=0.02)  # starts are hidden but for a little
     assert ("none of this family" in found.source) == (spread == SPREAD_OF_OTHERS)
 
 
@@ -91,7 +91,8 @@ def test_compiled_is_faster_and_where_nobody_says_the_bounds_are_wider() -> None
     )
     assert eager.high < unknown.high < compiled.high
     assert eager.low < unknown.low < compiled.low
-    assert unknown.spread > eager.spread == compiled.spread
+    assert unknown.spread > 1.01 * eager.spread
+    assert eager.spread == pytest.approx(compiled.spread, rel=0.01)
     fused = expected_efficiency(gpu, LLAMA, replace(SETUP, compiled=False, kernels="fused"))
     assert fused == compiled
 
@@ -126,7 +127,8 @@ def test_attention_by_the_instructions_of_a_newer_gpu_is_faster_and_where_nobody
     times = [work_of(gpu, LLAMA, setup).attention for setup in (own, unknown, older)]
     assert times == pytest.approx([times[0], 1.5 * times[0], 2 * times[0]])
     spreads = [expected_efficiency(gpu, LLAMA, setup).spread for setup in (own, unknown, older)]
-    assert spreads[1] > spreads[0] == spreads[2]
+    assert spreads[1] > 1.1 * spreads[0]
+    assert spreads[0] == pytest.approx(spreads[2])
     a100 = gpu_for("a100")
     assert work_of(a100, LLAMA, own) == work_of(a100, LLAMA, unknown)
 
@@ -217,3 +219,30 @@ def test_settings_that_cannot_be_are_refused() -> None:
         replace(SETUP, upcast=True)
     with pytest.raises(UsageError, match="above 0"):
         replace(SETUP, recomputed_share=0.0)
+
+
+def test_where_starts_take_the_time_or_a_model_is_cut_the_bounds_are_wider() -> None:
+    """Programs differ in what no row tells of the next one; where that is hidden it costs no width."""
+    gpu = gpu_for("h100")
+    long, short = (replace(SETUP, sequence_length=length, compiled=True) for length in (8192, 64))
+    spreads = [expected_efficiency(gpu, LLAMA, setup).spread for setup in (long, short)]
+    assert SPREAD < spreads[0] < 1.05 * SPREAD
+    assert spreads[1] > 1.2 * SPREAD
+    cut, offloaded = (
+        expected_efficiency(gpu, LLAMA, long, is_cut=True),
+        expected_efficiency(gpu, LLAMA, replace(long, strategy="fsdp", offload="all")),
+    )
+    assert spreads[0] < cut.spread < offloaded.spread
+
+
+def test_a_board_of_seventy_watts_keeps_its_base_clock_in_products() -> None:
+    """A T4 had 24 of its 65 TFLOP/s (forums.developer.nvidia.com, topic 264462); an A100 is not held so."""
+    setup = replace(SETUP, compiled=True)
+    t4, a10g = (work_of(gpu_for(name), LLAMA, setup) for name in ("T4", "A10G"))
+    assert t4.products / t4.at_peak > 2 * a10g.products / a10g.at_peak
+
+
+def test_blocks_with_experts_start_more_kernels() -> None:
+    dense = work_of(gpu_for("h100"), LLAMA, SETUP)
+    mixture = work_of(gpu_for("h100"), replace(LLAMA, experts=8, experts_per_token=2), SETUP)
+    assert mixture.blocks == 2 * dense.blocks

@@ -108,9 +108,10 @@ def test_what_is_gathered_on_other_streams_is_held_and_not_needed() -> None:
 
 
 def test_a_peak_near_the_memory_is_neither_fit_nor_unfit_where_all_is_known() -> None:
-    peak = estimate_memory(MODEL, SETUP, ALONE).peak
+    memory = estimate_memory(MODEL, SETUP, ALONE)
     asked = EstimateRequest(model=MODEL, setup=SETUP, layout=ALONE, network=None)
-    told = [estimate(replace(asked, memory_bytes=int(share * peak))).fits for share in (0.96, 0.99, 1.05, 1.07)]
+    limits = (0.96 * memory.needed, 0.98 * memory.needed, 1.03 * memory.peak, 1.05 * memory.peak)
+    told = [estimate(replace(asked, memory_bytes=int(limit))).fits for limit in limits]
     assert told == [False, None, None, True]
     unknown = replace(asked, kernels_known=False)
-    assert [estimate(replace(unknown, memory_bytes=int(share * peak))).fits for share in (1.05, 1.07)] == [None, True]
+    assert [estimate(replace(unknown, memory_bytes=int(limit))).fits for limit in limits[2:]] == [None, True]

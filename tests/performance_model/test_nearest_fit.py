@@ -21,7 +21,7 @@ SETUP = TrainingSetup(batch_size=4, sequence_length=2048)
         ("llama-8b", EIGHT, 100, ("--strategy fsdp",)),
         ("llama-8b", EIGHT, 80, ("--kernels fused --loss fused", "--strategy fsdp")),
         ("llama-13b", EIGHT, 40, ("--strategy fsdp", "--activation-checkpointing")),
-        ("gpt2", EIGHT, 8, ("--kernels fused --loss fused",)),
+        ("gpt2", EIGHT, 9, ("--kernels fused --loss fused",)),
         ("gpt2", EIGHT, 6, ("--batch-size 1 --gradient-accumulation-steps 4",)),
         ("llama-7b", ALONE, 80, ("--lora-rank 16",)),
         ("llama-7b", ALONE, 22, ("--activation-checkpointing", "--lora-rank 16")),

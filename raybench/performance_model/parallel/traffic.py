@@ -31,7 +31,8 @@ def _tensor(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator
 
     With sequence parallelism each is a reduce_scatter and an all_gather of as much (Korthikanti et al. 2022, section
     4.2.2); what the backward pass gathers once more for the weights' gradients is hidden behind them. Blocks that are
-    computed again send again. Nothing else can be computed meanwhile.
+    computed again send again. Nothing else can be computed meanwhile but, by programs with fused kernels, pieces of the
+    product itself.
     """
     size = int(local.tokens * part.hidden * local.compute_bytes)
     operations: tuple[Operation, ...] = ("all_gather", "reduce_scatter") if local.sequence_parallel else ("all_reduce",)
@@ -45,6 +46,7 @@ def _tensor(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator
                 group=layout.tensor_group,
                 count=2 * part.layers * times,
                 blocking=True,
+                overlappable=local.sequence_parallel and local.kernels == "fused",
             )
 
 

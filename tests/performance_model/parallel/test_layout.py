@@ -46,7 +46,7 @@ def test_experts_that_are_spread_are_each_held_once() -> None:
 
 
 def test_experts_over_tensor_ranks_too_are_whole_and_each_held_once() -> None:
-    """8 experts over 4 x 2 ranks: one each, of which a rank computes for half of the tokens what all ranks' tokens ask."""
+    """8 experts over 4 x 2 ranks: one each, for half of the tokens."""
     where, cut = layout(8, tensor=2, expert=8), layout(8, tensor=2, expert=4)
     each = 3 * 4096 * 14336 * 32
     assert (where.expert_tensor, cut.expert_tensor) == (1, 2)

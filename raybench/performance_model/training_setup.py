@@ -78,8 +78,9 @@ class TrainingSetup:
     FSDP's first form and ZeRO-3 do; the allocator has a pool for each. ``masked_attention``: it is given a mask, which
     PyTorch's flash kernel does not take. ``native_attention``: by instructions of the GPU's own generation
     (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2; None: unknown. ``wide_norms``: autocast computes
-    RMSNorm in fp32, as PyTorch's does from 2.12 on (pytorch/pytorch#188955); before, in the type of what it reads. ``wide_scores``:
-    where scores are stored, their softmax is in fp32 and kept, as is its cast (transformers' ``eager``).
+    RMSNorm in fp32, as PyTorch's does from 2.12 on (pytorch/pytorch#188955); before, in the type of what it reads.
+    ``wide_scores``: where scores are stored, their softmax is in fp32 and kept, as is its cast (transformers'
+    ``eager``).
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
     well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).

@@ -35,8 +35,7 @@ def check(window: Window) -> Iterator[Observed]:
     """Of all connections of the machine together."""
     if not any(window.growing("host", "retransmitted_segments", LOOKED_AT_SECONDS)):
         return
-    lost = _sent_again(window) - window.increase(_NEEDLESS, LOOKED_AT_SECONDS)
-    sent = window.increase(_SENT, LOOKED_AT_SECONDS)
+    lost, sent = _lost(window), sum(_growth(window, _SENT)[:-1])
     if lost < LIMIT_SEGMENTS or not lost >= LIMIT_SHARE * sent > 0:
         return
     peers = _peers(window)
@@ -51,13 +50,19 @@ def check(window: Window) -> Iterator[Observed]:
     )
 
 
-def _sent_again(window: Window) -> float:
-    """What was sent again up to the reading before the last: of the rest, peers may not have said what they had.
+def _lost(window: Window) -> float:
+    """What was sent again up to the reading before the last, but for what peers have said by now that they had.
 
-    Nothing of what was sent again once and not before or after: the last reading has to show more of it.
+    Both from one reading on: of what was sent again before, a peer may have said so before. Nothing of what was sent
+    again once and not before or after: the last reading has to show more of it.
     """
-    growth = [max(after.value - before.value, 0) for before, after in pairwise(window.points(_AGAIN, _WITH_LAST))]
-    return sum(growth[:-1]) if growth and growth[-1] else 0.0
+    again = _growth(window, _AGAIN)
+    return sum(again[:-1]) - sum(_growth(window, _NEEDLESS)) if again and again[-1] else 0.0
+
+
+def _growth(window: Window, name: str) -> list[float]:
+    """From reading to reading; counters of one source have the same readings."""
+    return [max(after.value - before.value, 0) for before, after in pairwise(window.points(name, _WITH_LAST))]
 
 
 def _peers(window: Window) -> dict[str, float]:

@@ -55,6 +55,11 @@ def play(
     return seen
 
 
+def probes(second: int) -> float:
+    """A counter that grows by 90 a second from the tenth second on, and by 9 from the fifteenth."""
+    return 90.0 * min(max(second - 10, 0), 5) + 9 * max(second - 15, 0)
+
+
 def from_second(start: int, step: float, before: float = 0.0) -> Callable[[int], float]:
     """A counter that grows by ``step`` a second from then on."""
     return lambda second: before + max(second - start + 1, 0) * step
@@ -365,6 +370,14 @@ NEAR_MISSES: dict[str, tuple[Mapping[str, Values], Mapping[int, Sequence[tuple[s
             "host/tcp/retransmitted_segments": from_second(10, 400),
             "host/tcp/needlessly_retransmitted_segments": lambda second: max(second - 10, 0) * 400 + 20.0,
             "host/tcp/sent_segments": from_second(0, 9000),
+        },
+        {},
+    ),
+    "TCP segments that the peer had already, many and then few": (
+        {
+            "host/tcp/retransmitted_segments": probes,
+            "host/tcp/needlessly_retransmitted_segments": probes,
+            "host/tcp/sent_segments": lambda second: 16_000.0 * min(second, 15) + 1000 * max(second - 15, 0),
         },
         {},
     ),

@@ -17,7 +17,8 @@ MAX_LOOKED_AT = 4096
 _LEAST_PROCESSORS = 0.05
 _TICKS = os.sysconf("SC_CLK_TCK")
 _LONGEST_FILE = 4096
-_INIT, _KERNEL_THREADS = 1, 2
+_INIT = 1
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h; in a container any process may have kthreadd's number
 _WAITED = re.compile(rb"^some .*total=(\d{1,20})", re.MULTILINE)  # the first line of /proc/pressure/cpu
 
 
@@ -25,6 +26,7 @@ class _Process(NamedTuple):
     name: str
     parent: int
     seconds: float
+    is_kernels: bool
 
 
 class Others:
@@ -76,7 +78,7 @@ class Others:
         used = {
             pid: (one.seconds - before[pid].seconds) / (now - then)
             for pid, one in processes.items()
-            if pid not in ours and one.parent != _KERNEL_THREADS and pid in before
+            if pid not in ours and not one.is_kernels and pid in before
         }
         most = sorted(used, key=lambda pid: -used[pid])[:MAX_TAKERS]
         return {pid: round(used[pid], 3) for pid in most if used[pid] >= _LEAST_PROCESSORS}
@@ -126,4 +128,5 @@ def _process(text: bytes) -> _Process:
     end = text.rindex(b")")
     fields = text[end + 2 :].split(maxsplit=13)
     seconds = (int(fields[11]) + int(fields[12])) / _TICKS
-    return _Process(text[text.index(b"(") + 1 : end].decode("utf-8", "replace"), int(fields[1]), seconds)
+    name = text[text.index(b"(") + 1 : end].decode("utf-8", "replace")
+    return _Process(name, int(fields[1]), seconds, bool(int(fields[6]) & _KERNEL_THREAD))

@@ -79,7 +79,8 @@ def test_the_kernel_log_of_this_machine_is_read_from_now_on() -> None:
 
 
 def process(root: Path, pid: int, name: str, parent: int, ticks: int) -> None:
-    fields = ["R", str(parent), *["0"] * 9, str(ticks), "0", *["0"] * 20]
+    flags = 0x4208060 if name.startswith("kworker") else 0x400140  # as Linux 6.18 has them of such
+    fields = ["R", str(parent), *["0"] * 4, str(flags), *["0"] * 4, str(ticks), "0", *["0"] * 20]
     write(root / str(pid), "stat", f"{pid} ({name}) {' '.join(fields)}")
     write(root / str(pid), "status", "Name: x")
 
@@ -90,7 +91,7 @@ def test_who_takes_the_processors_is_named_and_the_job_itself_is_not(
     clock = iter(range(100, 200))
     monkeypatch.setattr(others.time, "monotonic", lambda: float(next(clock)) / 2)
     ticks, used = os.sysconf("SC_CLK_TCK"), 0
-    tree = {10: ("raylet", 1), 20: ("rank", 10), 21: ("loader", 20), 30: ("stress ng", 1), 40: ("kworker/0", 2)}
+    tree = {10: ("raylet", 1), 20: ("rank", 10), 21: ("loader", 20), 30: ("stress ng", 2), 40: ("kworker/0", 2)}
 
     def step(waited: float) -> None:
         nonlocal used

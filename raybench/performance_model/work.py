@@ -108,12 +108,13 @@ class Work:
 def work_of(
     gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: float | None = None, dtype: str = "bf16"
 ) -> Work:
-    """The work of one micro-batch on one rank, in 16 bits or in fp8. The GPU has units for one such type (``TYPES``).
+    """The work of one micro-batch on one rank, in 16 bits, fp32 or fp8. The GPU has units for one of 16 (``TYPES``).
 
     ``power_watts``: what it is limited to; None: what it was made for. In fp8 only the products are: they are faster,
     and what they read is cast; ``at_peak`` stays that of 16 bits.
     """
-    peak = next(rate for rate in map(gpu.peak_tflops, TYPES) if rate)
+    types = ("fp32", *TYPES) if dtype == "fp32" else TYPES  # fp32 is not of the units that power holds back
+    peak = next(rate for rate in map(gpu.peak_tflops, types) if rate)
     is_held = peak > _FASTEST_WITHOUT_GAP_TFLOPS
     usual = _H100_REACHES if is_held else _A100_REACHES
     clock = clock_share(gpu, power_watts) * _REACHES.get(gpu.name, usual) / usual

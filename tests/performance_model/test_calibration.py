@@ -38,8 +38,8 @@ def observed() -> list[Observation]:
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 60
-    assert len(observed()) == 545
+    assert len({run.source for run in RUNS}) == 63
+    assert len(observed()) == 547
 
 
 def test_the_constants_are_the_fit_of_the_published_rows() -> None:
@@ -59,7 +59,7 @@ def test_full_trainings_of_an_unseen_source_are_within_bounds_that_say_something
 def test_what_ran_out_of_memory_is_hardly_ever_told_to_fit() -> None:
     """Nor with the margin that the other sources give: of the rows of one of them nothing was chosen."""
     rows = [outcome(run, CALIBRATION) for run in RUNS if run.fits is False]
-    assert len(rows) == 159
+    assert len(rows) == 161
     assert sum(row.said is True for row in rows) <= 5
     assert promised(rows) <= 0.05 * len(rows)
 
@@ -148,7 +148,7 @@ def test_fp8_makes_products_faster_and_what_it_casts_takes_the_more_of_that_the_
         assert narrow.products < wide.products
         assert narrow.attention == wide.attention
         gains[name] = CALIBRATION.seconds(wide) / CALIBRATION.seconds(narrow)
-    assert 1 < gains["gpt2-xl"] < gains["llama-8b"] < gains["llama-70b"] < 1.6
+    assert 1 < gains["gpt2-xl"] < gains["llama-8b"] < gains["llama-70b"] < 1.7
 
 
 def test_shares_that_are_given_know_nothing_of_fp8() -> None:

@@ -4,6 +4,7 @@ Only the end of what is read is looked at, so that it costs nothing on a big log
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from diagnostics.parsers.base import compiled
 from diagnostics.parsers.last_errors import OF_JSON, LastError, ends_in_traceback, last_errors
@@ -66,6 +67,7 @@ def _last_lines(tail: bytes) -> list[tuple[int, str]]:
     return [(len(whole) - number, _clean(part)) for number, line in enumerate(whole, 1) for part in line.splitlines()]
 
 
+@lru_cache(maxsize=MAX_FILES)  # asked twice of each file
 def _last_step(tail: bytes) -> tuple[str, bool] | None:
     """The last line that tells of a step, where there are several and nothing of trouble or of NCCL behind them.
 

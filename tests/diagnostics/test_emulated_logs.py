@@ -28,11 +28,13 @@ CARRIERS: dict[str, Callable[[str], str]] = {
 }
 
 
+# Every day each carrier brings every other log, so that each log comes by five of them.
+@pytest.mark.parametrize("half", [0, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("carrier", CARRIERS)
-def test_what_is_on_top_stays_on_top(carrier: str, tmp_path: Path) -> None:
+def test_what_is_on_top_stays_on_top(carrier: str, half: int, tmp_path: Path) -> None:
     carried = tmp_path / "job.log"
     wrong = []
-    for log in LOGS:
+    for log in LOGS[(list(CARRIERS).index(carrier) + half) % 2 :: 2]:
         lines = log.read_text().splitlines()
         carried.write_text("\n".join(map(CARRIERS[carrier], lines)) + "\n", newline="")
         diagnosis = diagnose_paths([carried])

@@ -64,10 +64,31 @@ def judged(text: bytes, chunk_bytes: int, gate: Gate) -> tuple[object, ...]:
     return said.verdict, said.network, said.gdr, said.tcp_fallback, said.lines.read, findings
 
 
-@pytest.mark.parametrize("mutation", ["whole", "cut", "without marks", "shuffled", "beside a huge line"])
+def test_both_gates_blocks_of_any_size_and_ends_of_lines_lead_to_the_same_diagnosis() -> None:
+    pytest.importorskip("hyperscan")
+    for case in CASES:
+        text = case.read_bytes().replace(b"\r\n", b"\n")
+        each_line = judged(text, 2**20, Gate(scan_from_bytes=2**40, detail_left=10**9))
+        assert judged(text, 2**17, Gate(scan_from_bytes=0)) == each_line, case
+        assert judged(text.replace(b"\n", b"\r\n"), 3000, Gate(scan_from_bytes=0)) == each_line, case
+
+
+MUTATIONS = {
+    "whole": len(CASES),
+    "cut": 60,
+    "without marks": 60,
+    "shuffled": 60,
+    "beside a huge line": 20,
+}  # cases of each
+
+
+@pytest.mark.parametrize(
+    "mutation",
+    [pytest.param(one, marks=pytest.mark.long if one == "whole" else ()) for one in MUTATIONS],  # every day: above
+)
 def test_the_scanner_and_shortcuts_say_what_reading_each_line_says(mutation: str) -> None:
     dice = random.Random(mutation)
-    for case in CASES[::2] if mutation == "whole" else dice.sample(CASES, 60):
+    for case in dice.sample(CASES, MUTATIONS[mutation]):
         lines = case.read_bytes().split(b"\n")
         place = dice.randrange(len(lines))
         if mutation == "cut":

@@ -172,21 +172,6 @@ def test_both_gates_pass_what_the_patterns_need() -> None:
         assert seen[0] == seen[1], log
 
 
-def test_both_gates_blocks_of_any_size_and_ends_of_lines_lead_to_the_same_diagnosis() -> None:
-    pytest.importorskip("hyperscan")
-    for log in sorted(CASES.glob("*/*/*.log")):
-        seen = []
-        for scan_from_bytes, end, chunk_bytes in ((0, b"\n", 2**17), (2**40, b"\n", 2**17), (0, b"\r\n", 3000)):
-            reading = Reading(Gate(scan_from_bytes=scan_from_bytes))
-            text = log.read_bytes().replace(b"\r\n", b"\n").replace(b"\n", end)
-            for batch in split_stream(io.BytesIO(text), "a.log", chunk_bytes):
-                reading.feed(batch)
-            reading.flush()
-            diagnosis = reading.diagnosis()
-            seen.append((diagnosis.verdict, diagnosis.network, [finding.rule for finding in diagnosis.findings]))
-        assert seen[0] == seen[1] == seen[2], log
-
-
 def test_a_long_log_gives_the_same_with_and_without_the_scanner(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("hyperscan")
     logs = [path.read_bytes() for path in sorted(CASES.glob("*/*/input.log"))]
@@ -194,7 +179,7 @@ def test_a_long_log_gives_the_same_with_and_without_the_scanner(monkeypatch: pyt
     seen = []
     for scan_from_bytes in (0, 2**40):
         reading = Reading(Gate(scan_from_bytes=scan_from_bytes, detail_left=len(logs)))
-        for _ in range(10):
+        for _ in range(3):  # what is left of the detail is over with the first
             reading.feed(Batch(file="a.log", block=block))
         reading.flush()
         diagnosis = reading.diagnosis()

@@ -1,7 +1,7 @@
 """Names of hosts in brief and back, and hosts that did not answer grouped by why."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from raybench.errors import UsageError
@@ -37,6 +37,7 @@ def test_a_name_that_no_inventory_writes_is_shown_as_it_is() -> None:
     assert folded(["n1", "x[2J", "a, b"], 2) == "n1, x[2J and 1 more"
 
 
+@settings(max_examples=40)
 @given(st.lists(st.from_regex(r"[a-z]{0,2}-?[0-9]{0,3}[a-z]?(\.r[0-9])?", fullmatch=True).filter(bool), unique=True))
 def test_folding_loses_no_host_and_makes_none_up(names: list[str]) -> None:
     assert sorted(expanded(folded(names).replace(", ", ","))) == sorted(names)

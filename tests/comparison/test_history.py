@@ -248,7 +248,7 @@ def test_few_runs_are_no_trend_and_no_folder_is_invalid_usage(tmp_path: Path) ->
 
 
 def test_a_run_more_costs_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(20):
+    for number in range(12):
         written(tmp_path, number, 1.0)
     kept: list[int] = []
     taken = Past.take

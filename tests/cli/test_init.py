@@ -8,14 +8,14 @@ import yaml
 from raybench.errors import UsageError
 from raybench.hosts.inventory import read_inventory
 from raybench.hosts.inventory_draft import draft_text, hosts_of, names_of_hostfile, names_of_job
-from tests.command import answer, raybench
+from tests.command import answer
 from tests.playbooks.local import require_ansible
 
 
 def test_names_with_ranges_users_and_addresses_become_an_inventory(tmp_path: Path) -> None:
     require_ansible()
     path = tmp_path / "hosts.yml"
-    done = raybench("init", "--hosts", "gpu-[01-09]", "admin@login=10.0.0.9", "--head", "gpu-03", "-o", str(path))
+    done = answer("init", "--hosts", "gpu-[01-09]", "admin@login=10.0.0.9", "--head", "gpu-03", "-o", str(path))
     assert done.returncode == 0, done.stderr
     assert f"{path}: 10 hosts, head gpu-03, workers login, gpu-[01-02,04-09]" in done.stdout
     assert f"raybench preflight -i {path}" in done.stdout
@@ -26,10 +26,10 @@ def test_names_with_ranges_users_and_addresses_become_an_inventory(tmp_path: Pat
     assert "# ansible_user: ubuntu" in path.read_text()
 
     before = path.read_text()
-    again = raybench("init", "other", "-o", str(path))
+    again = answer("init", "other", "-o", str(path))
     assert (again.returncode, path.read_text()) == (2, before)
     assert "is there already; --force replaces it" in again.stderr
-    assert raybench("init", "other", "-o", str(path), "--force").returncode == 0
+    assert answer("init", "other", "-o", str(path), "--force").returncode == 0
     assert read_inventory([path]).names == ("other",)
     assert [one.name for one in tmp_path.iterdir()] == ["hosts.yml"]
 

@@ -1,5 +1,7 @@
 """Every collective, type, reduction and placement on real gloo ranks: verified right, or skipped with the reason."""
 
+from dataclasses import replace
+
 import pytest
 
 from raybench.benchmarks.messages.operations import OPERATIONS
@@ -11,19 +13,30 @@ from tests.benchmarks.gloo_ranks import failures_of, points_of, run_ranks, skipp
 SIZES = (3, 4100)
 
 
-def everything(root: int) -> tuple[BenchmarkSpec, ...]:
+def everything(root: int, *, sizes_of_all: bool) -> tuple[BenchmarkSpec, ...]:
+    """All of them, each type at both sizes; without ``sizes_of_all`` the first and the last, the others at one."""
     template = BenchmarkSpec(name="", kind="", sizes=SIZES, root=root, warmup=0, iterations=2, blocks=1)
     request = Request(template=template, reduce_ops=REDUCE_OPS, dtypes=tuple(DTYPE_BYTES), options={})
-    return specs_of("collectives", request)
+    plan = specs_of("collectives", request)
+    if sizes_of_all:
+        return plan
+    one_size = {dtype: SIZES[number % 2 :][:1] for number, dtype in enumerate(DTYPE_BYTES)}
+    ends = {next(iter(one_size)), next(reversed(one_size))}
+    return tuple(spec if spec.dtype in ends else replace(spec, sizes=one_size[spec.dtype]) for spec in plan)
 
 
 # Three ranks have every part that two and four have, and the pairs of them.
 @pytest.mark.parametrize(
-    ("world_size", "root"),
-    [(1, 0), pytest.param(2, 0, marks=pytest.mark.long), (3, 2), pytest.param(4, 1, marks=pytest.mark.long)],
+    ("world_size", "root", "sizes_of_all"),
+    [
+        (1, 0, False),
+        pytest.param(2, 0, True, marks=pytest.mark.long),
+        (3, 2, False),
+        pytest.param(4, 1, True, marks=pytest.mark.long),
+    ],
 )
-def test_all_of_them_are_right_or_skipped_with_a_reason(world_size: int, root: int) -> None:
-    plan = everything(root)
+def test_all_of_them_are_right_or_skipped_with_a_reason(world_size: int, root: int, *, sizes_of_all: bool) -> None:
+    plan = everything(root, sizes_of_all=sizes_of_all)
     events = run_ranks(world_size, plan)
     assert failures_of(events) == []
     skipped = set()

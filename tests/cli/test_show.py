@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 import raybench
 from raybench.cli.show import command
 from raybench.errors import UsageError
+from raybench.reports.builders import asked
 from raybench.reports.formats import FORMATS
 from raybench.reports.html import render_html
 from tests.documents.mutation import REPORTS, mutated
@@ -70,6 +71,13 @@ def test_a_report_is_the_one_that_was_written_at_the_end(run: Path, tmp_path: Pa
     assert json.loads(show(run, "--format", "json").stdout) == json.loads((run / "result.json").read_text())
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages without figures, which take longer than all else."""
+    monkeypatch.setattr(asked, "has_matplotlib", lambda: False)
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_what_cannot_be_shown_is_said_and_nothing_is_written(run: Path, tmp_path: Path) -> None:
     (run / "diagnosis.json").write_text("{")
     shown = show(run)
@@ -98,6 +106,7 @@ def test_whatever_is_damaged_is_shown_or_said_in_one_line(damaged: str, run: Pat
 
 @pytest.mark.parametrize("findings", [5, ["text"], {"a": 1}, [None]])
 @pytest.mark.parametrize("output_format", ["text", "markdown", "html"])
+@pytest.mark.usefixtures("undrawn")
 def test_findings_that_are_none_cost_the_diagnosis_and_not_the_run(
     findings: Any, output_format: str, run: Path
 ) -> None:

@@ -4,19 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-import torch.distributed as dist
-
 from raybench.benchmarks.checkpoint.options import CheckpointOptions
-from raybench.benchmarks.checkpoint.storage import ManifestReader, ManifestWriter
-from raybench.benchmarks.messages import point_to_point
 from raybench.benchmarks.spec import BenchmarkSpec
-from raybench.benchmarks.training import step
 from raybench.benchmarks.training.options import TrainingOptions
 from tests.faults.hang_faults import (
+    TRAINER,
     after_all_reduce,
     before_all_reduce,
     between_operations,
+    collectives,
     computing,
     doze,
     doze_in_c,
@@ -69,6 +65,8 @@ def plans(folder: Path) -> dict[str, tuple[BenchmarkSpec, ...]]:
     }
 
 
+_PAIRS, _STEP = "raybench.benchmarks.messages.point_to_point", "raybench.benchmarks.training.step"
+_STORAGE = "raybench.benchmarks.checkpoint.storage"
 _ASLEEP = ("asleep", "time.sleep(FOREVER)")
 BEHIND = "rank-behind"
 MISMATCH = "collective-mismatch"
@@ -117,21 +115,23 @@ CASES = (
     ),
     Case(
         name="broadcast",
-        fault=other_operation(lambda tensor: dist.broadcast(tensor, 0), 1),
+        fault=other_operation(lambda tensor: collectives().broadcast(tensor, 0), 1),
         rule=MISMATCH,
         ranks=(1,),
         words=("broadcast #", "all_reduce #"),
     ),
     Case(
         name="broadcast of the root",
-        fault=other_operation(lambda tensor: dist.broadcast(tensor, 0), 0),
+        fault=other_operation(lambda tensor: collectives().broadcast(tensor, 0), 0),
         rule=MISMATCH,
         ranks=(0,),
         words=("broadcast #",),
     ),
     Case(
         name="all_gather of one of three",
-        fault=other_operation(lambda one: dist.all_gather([torch.empty_like(one) for _ in range(3)], one), 2),
+        fault=other_operation(
+            lambda one: collectives().all_gather([one.new_empty(one.shape) for _ in range(3)], one), 2
+        ),
         rule=MISMATCH,
         ranks=(2,),
         words=("all_gather #",),
@@ -140,7 +140,7 @@ CASES = (
     ),
     Case(
         name="a barrier instead",
-        fault=other_operation(lambda _: dist.barrier(), 1),
+        fault=other_operation(lambda _: collectives().barrier(), 1),
         rule=MISMATCH,
         ranks=(1,),
         in_ci=False,
@@ -178,7 +178,7 @@ CASES = (
     Case(name="both of two", fault=between_operations(doze, 0, 1), rule=BEHIND, ranks=(0, 1)),
     Case(
         name="a sender of a pair",
-        fault=in_method(point_to_point, "exchange", doze, 3, nth=30),
+        fault=in_method(_PAIRS, "exchange", doze, 3, nth=30),
         rule=BEHIND,
         ranks=(3,),
         world_size=4,
@@ -186,7 +186,7 @@ CASES = (
     ),
     Case(
         name="a transfer left out",
-        fault=in_method(point_to_point, "exchange", lambda *_: None, 2, nth=12),
+        fault=in_method(_PAIRS, "exchange", lambda *_: None, 2, nth=12),
         rule=MISMATCH,
         ranks=(2,),
         world_size=4,
@@ -203,11 +203,11 @@ CASES = (
         in_ci=False,
     ),
     Case(name="C in forward of ddp", fault=forward(doze_in_c, 0), rule=BEHIND, ranks=(0,), plan="ddp", in_ci=False),
-    Case(name="data of ddp", fault=in_method(step, "batch_of", doze, 0, nth=9), rule=BEHIND, ranks=(0,), plan="ddp"),
+    Case(name="data of ddp", fault=in_method(_STEP, "batch_of", doze, 0, nth=9), rule=BEHIND, ranks=(0,), plan="ddp"),
     Case(name="forward of fsdp", fault=forward(doze, 1), rule=BEHIND, ranks=(1,), words=_ASLEEP, plan="fsdp"),
     Case(
         name="data of fsdp",
-        fault=in_method(step, "batch_of", doze, 1, nth=9),
+        fault=in_method(_STEP, "batch_of", doze, 1, nth=9),
         rule=BEHIND,
         ranks=(1,),
         plan="fsdp",
@@ -215,7 +215,7 @@ CASES = (
     ),
     Case(
         name="optimizer of fsdp",
-        fault=in_method(step.Trainer, "_update", read_a_pipe, 0, nth=9),
+        fault=in_method(TRAINER, "_update", read_a_pipe, 0, nth=9),
         rule=BEHIND,
         ranks=(0,),
         plan="fsdp",
@@ -232,7 +232,7 @@ CASES = (
     ),
     Case(
         name="write of a checkpoint",
-        fault=in_method(ManifestWriter, "write_data", doze, 1, nth=3),
+        fault=in_method(f"{_STORAGE}:ManifestWriter", "write_data", doze, 1, nth=3),
         rule=BEHIND,
         ranks=(1,),
         words=_ASLEEP,
@@ -240,20 +240,25 @@ CASES = (
     ),
     Case(
         name="read of a checkpoint",
-        fault=in_method(ManifestReader, "read_data", open_a_fifo, 0, nth=2),
+        fault=in_method(f"{_STORAGE}:ManifestReader", "read_data", open_a_fifo, 0, nth=2),
         rule=BEHIND,
         ranks=(0,),
         plan="checkpoint",
     ),
     Case(
         name="full pipe in a checkpoint",
-        fault=in_method(ManifestWriter, "write_data", fill_a_pipe, 0, nth=2),
+        fault=in_method(f"{_STORAGE}:ManifestWriter", "write_data", fill_a_pipe, 0, nth=2),
         rule=BEHIND,
         ranks=(0,),
         plan="checkpoint",
         in_ci=False,
     ),
-    Case(name="before it joins", fault=in_method(dist, "init_process_group", doze, 1), rule="init-hang", ranks=(1,)),
+    Case(
+        name="before it joins",
+        fault=in_method("torch.distributed", "init_process_group", doze, 1),
+        rule="init-hang",
+        ranks=(1,),
+    ),
     Case(name="healthy", fault=never, rule=None),
     Case(name="healthy ddp", fault=never, rule=None, plan="ddp", in_ci=False),
     Case(name="healthy checkpoint", fault=never, rule=None, plan="checkpoint", in_ci=False),

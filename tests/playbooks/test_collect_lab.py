@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.command import answer
 from tests.lab.cluster import Lab
 from tests.lab.fixtures import require_lab
 from tests.lab.node import Node
@@ -141,7 +142,7 @@ def test_host_keys_are_checked(controller: LabController, tmp_path: Path) -> Non
     ],
 )
 def test_wrong_use_is_refused(controller: LabController, arguments: list[str], said: str) -> None:
-    done = controller.raybench("collect", "-i", controller.inventory, *arguments)
+    done = answer("collect", "-i", str(controller.inventory), *arguments)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr

@@ -4,12 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-import torch
 
-from raybench.benchmarks.training.models.trainable import trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.benchmarks.training.step import batch_of
-from raybench.benchmarks.training.strategies import prepare
 from tests.lab.cluster import Lab
 from tests.lab_run import lab_run
 
@@ -31,6 +27,12 @@ def trained(lab: Lab, *arguments: str) -> list[dict[str, Any]]:
 
 def losses_of_one_process(strategy: str, ranks: int) -> list[float]:
     """The mean loss of each step, all samples in one batch: no raybench trainer, no communication, nothing timed."""
+    import torch  # here, since the other tests of labs need none of it
+
+    from raybench.benchmarks.training.models.trainable import trainable_of
+    from raybench.benchmarks.training.step import batch_of
+    from raybench.benchmarks.training.strategies import prepare
+
     options = TrainingOptions(model="tiny", batch_size=BATCH, sequence_length=LENGTH, lora_rank=LORA_RANK)
     trainable = trainable_of(options)
     model = trainable.build()

@@ -140,7 +140,7 @@ def test_a_cluster_that_vanishes(tmp_path: Path) -> None:
         assert (finding["rule"], finding["ranks"]) == ("cluster-lost", [])
 
 
-# Every day Ctrl-C twice below, and once while a training goes on: test_training_faults.py.
+# Every day Ctrl-C twice below, and once while a training goes on (test_training_faults.py).
 @pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_a_run_that_is_stopped_while_it_measures(number: signal.Signals) -> None:
     with measuring() as command:

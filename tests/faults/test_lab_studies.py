@@ -16,7 +16,7 @@ from tests.lab.fixtures import require_lab
 from tests.lab.network import address_of, burst_bytes, ip
 from tests.lab_study import lab_study
 
-pytestmark = [pytest.mark.lab, pytest.mark.cluster, pytest.mark.alone, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.cluster, pytest.mark.timeout(600)]
 PAYLOAD_SHARE = 1448 / 1514  # of an Ethernet frame, with TCP timestamps
 SLOW_BITS, FAST_BITS = 20e6, 200e6
 TRAINING = (
@@ -51,6 +51,7 @@ def link_seconds(message_bytes: float, bits_per_second: float) -> float:
     return message_bytes / (bits_per_second / 8 * PAYLOAD_SHARE)
 
 
+@pytest.mark.alone  # its figures are those of links and of what is computed beside them
 @pytest.mark.long
 def test_the_speedup_is_what_shaping_and_computation_predict(two_rails: Lab) -> None:
     study = lab_study(
@@ -115,6 +116,7 @@ def test_runs_on_another_network_than_their_name_says_are_refused(two_rails: Lab
     assert "rdma is refused: its runs did not use that network (TCP, by the gloo backend" in study.out
 
 
+@pytest.mark.alone  # its figures are those of links and of what is computed beside them
 @pytest.mark.long
 def test_scaling_over_one_two_and_four_nodes(two_rails: Lab) -> None:
     study = lab_study(

@@ -70,6 +70,7 @@ def test_it_samples_into_a_file_and_ends_cleanly(tmp_path: Path, how: signal.Sig
     assert not reader.refused
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(("extra", "begins"), [({}, ""), ({"JOURNAL_STREAM": "8:1"}, "<")])
 def test_a_fallback_in_a_log_is_told_with_what_to_do(tmp_path: Path, extra: Mapping[str, str], begins: str) -> None:
     with agent("--log", str(tmp_path / "*.log"), extra=extra) as child:

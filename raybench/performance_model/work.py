@@ -12,6 +12,7 @@ from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
 TYPES = ("bf16", "fp16")  # of which the first that a GPU has units for counts
+_WIDE_TYPES = ("fp32", "tf32")  # whose products have rates of their own
 # FlashAttention-2 has 70 % of an A100's peak and 35 % of an H100's (Shah et al. 2024, FlashAttention-3, section 1): its
 # instructions are Ampere's. A GPU whose peak is beyond the first Hoppers' has the same gap.
 # Where nobody says whose instructions a kernel uses (FlashAttention-3's, cuDNN's and Transformer Engine's are the GPU's
@@ -108,12 +109,12 @@ class Work:
 def work_of(
     gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: float | None = None, dtype: str = "bf16"
 ) -> Work:
-    """The work of one micro-batch on one rank, in 16 bits, fp32 or fp8. The GPU has units for one of 16 (``TYPES``).
+    """The work of one micro-batch on one rank. Of ``TYPES`` the GPU has units for one.
 
     ``power_watts``: what it is limited to; None: what it was made for. In fp8 only the products are: they are faster,
     and what they read is cast; ``at_peak`` stays that of 16 bits.
     """
-    types = ("fp32", *TYPES) if dtype == "fp32" else TYPES  # fp32 is not of the units that power holds back
+    types = (dtype, *TYPES) if dtype in _WIDE_TYPES else TYPES
     peak = next(rate for rate in map(gpu.peak_tflops, types) if rate)
     is_held = peak > _FASTEST_WITHOUT_GAP_TFLOPS
     usual = _H100_REACHES if is_held else _A100_REACHES

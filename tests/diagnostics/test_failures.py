@@ -300,3 +300,17 @@ def test_results_of_a_refused_call_say_so_without_its_warning() -> None:
         for code in (3, 4, 5)
     }
     assert ["refused a call" in said[code] for code in (3, 4, 5)] == [False, True, True]
+
+
+def test_frames_beyond_those_that_are_kept_are_not_taken_for_collnets() -> None:
+    """Each of 500 ranks says first that CollNet is given up, and only then that its initialisation failed."""
+    given_up = [f"n1:{pid}:{pid} [0] NCCL INFO init.cc:670 -> 2" for pid in range(1000, 1500)]
+    warned = "n1:999:999 [0] transport.cc:323 NCCL WARN Cannot initialize CollNet, using point-to-point network instead"
+    failed = [f"n1:{pid}:{pid} [0] NCCL INFO init.cc:1089 -> 2" for pid in range(1000, 1500)]
+    verdicts = []
+    for lines in (given_up[:300], given_up + failed):
+        reading = Reading()
+        reading.feed(Batch(file="a.log", block="\n".join([warned, *lines]).encode(), first=True))
+        reading.flush()
+        verdicts.append(reading.diagnosis().verdict)
+    assert verdicts == ["unknown", "critical"]

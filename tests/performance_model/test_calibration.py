@@ -246,3 +246,11 @@ def test_blocks_with_experts_start_more_kernels() -> None:
     dense = work_of(gpu_for("h100"), LLAMA, SETUP)
     mixture = work_of(gpu_for("h100"), replace(LLAMA, experts=8, experts_per_token=2), SETUP)
     assert mixture.blocks == 2 * dense.blocks
+
+
+def test_products_in_wide_types_take_their_own_rates() -> None:
+    """Of the units of that type; what moves is the same, so the times are not as far apart as the peaks."""
+    setup = replace(SETUP, compute_bytes=4)
+    times = [work_of(gpu_for("h200"), LLAMA, setup, None, dtype).products for dtype in ("fp32", "tf32", "bf16")]
+    assert times[0] / times[1] == pytest.approx(494.7 / 67.0, rel=0.1)
+    assert times[1] / times[2] == pytest.approx(989.4 / 494.7, rel=0.1)

@@ -213,7 +213,8 @@ def _is_of_library(event: Event) -> bool:
 def _is_of_collnet(event: Event, facts: JobFacts) -> bool:
     """Whether a process tells that CollNet did not start, and nothing more: the other ranks of a host say so besides.
 
-    collNetTrySetup returns to an initialisation that goes on; a failed one has several frames of init.cc.
+    collNetTrySetup returns to an initialisation that goes on; a failed one has several frames of init.cc. Where more
+    were printed than are kept, a process may have had another.
     """
     if event.kind != "failure-frame" or event.fields.get("unit") != "init" or event.fields.get("code") != "2":
         return False
@@ -221,7 +222,8 @@ def _is_of_collnet(event: Event, facts: JobFacts) -> bool:
     given_up = (one for one in facts.of("sharp-unavailable") if "Cannot initialize CollNet, using" in one.text)
     if process is None or all(one.origin.host != event.origin.host for one in given_up):
         return False
-    return sum(one.origin.process == process for one in facts.of("failure-frame")) == 1
+    frames = facts.of("failure-frame")
+    return facts.count("failure-frame") <= len(frames) and sum(one.origin.process == process for one in frames) == 1
 
 
 def _is_last_word(event: Event) -> bool:

@@ -12,7 +12,9 @@ from raybench.documents.estimate import (
     ModelSize,
 )
 from raybench.performance_model.communication import Message
-from raybench.performance_model.estimate import Estimate, EstimateRequest, model_flops_per_token
+from raybench.performance_model.estimate import Estimate
+from raybench.performance_model.step.bounds import model_flops_per_token
+from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.update import one_thread_seconds
 
 Pair = tuple[float, float] | None

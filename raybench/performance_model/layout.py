@@ -12,6 +12,8 @@ class UnknownLinksError(UsageError):
 
 
 _MOST_RANKS = 10_000_000
+# Shares of the line rate that NCCL reaches with large messages, of published healthy logs (docs/methods.md).
+NVLINK_SHARE, PCIE_SHARE, NIC_SHARE = 0.80, 0.80, 0.92
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv"]
 
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from raybench.performance_model.estimate import Estimate, EstimateRequest, estimate, least_setup
+from raybench.performance_model.estimate import Estimate, estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory, largest_batch
 from raybench.performance_model.parallel.choice import cut_requests
+from raybench.performance_model.step.request import EstimateRequest, least_setup
 from raybench.performance_model.training_setup import Strategy, TrainingSetup
 
 _AS_FAST = 1.05

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from raybench.hardware.gpus import Gpu
     from raybench.performance_model.cost import Price
     from raybench.performance_model.efficiency import Efficiency
-    from raybench.performance_model.estimate import EstimateRequest
     from raybench.performance_model.layout import Layout, Network
+    from raybench.performance_model.step.request import EstimateRequest
     from raybench.performance_model.training_setup import Kernels, Loss, Offload, Optimizer
     from raybench.performance_model.transformer import Transformer
     from raybench.services.estimate_machine import Machine
@@ -124,8 +124,8 @@ def measured_settings(options: EstimateOptions) -> "tuple[Setting, ...]":
 
 def estimate_request(options: EstimateOptions) -> "EstimateRequest":
     """What the options ask for, with the machine looked up. Raises UsageError for what cannot be."""
-    from raybench.performance_model.estimate import EstimateRequest
     from raybench.performance_model.layout import Layout
+    from raybench.performance_model.step.request import EstimateRequest
 
     machine = machine_of(options)
     options = replace(options, dtype=_dtype(options.dtype, machine.gpu))

@@ -110,8 +110,7 @@ def _node_speed(
     options: "EstimateOptions", machine: Machine, layout: "Layout", measured_gb_per_s: float | None
 ) -> float:
     """Of one GPU's links within its node: given, else measured, else a share of the line rate."""
-    from raybench.performance_model.estimate import NVLINK_SHARE, PCIE_SHARE
-    from raybench.performance_model.layout import UnknownLinksError
+    from raybench.performance_model.layout import NVLINK_SHARE, PCIE_SHARE, UnknownLinksError
 
     if options.node_gb_per_s is None and measured_gb_per_s is not None:
         return measured_gb_per_s
@@ -136,7 +135,7 @@ def _node_speed(
 
 def _fabric_speed(options: "EstimateOptions", machine: Machine) -> float | None:
     """Of all NICs of a node: given, else a share of the line rate; None where nothing is known."""
-    from raybench.performance_model.estimate import NIC_SHARE
+    from raybench.performance_model.layout import NIC_SHARE
 
     if options.nic_gb_per_s is not None:
         machine.basis["network between nodes"] = "given"

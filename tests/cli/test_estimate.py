@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from raybench.cli.estimate import command
 from raybench.cli.show import command as show
 from raybench.errors import UsageError
-from raybench.performance_model.estimate import _forward_share
 from raybench.performance_model.estimate_report import FORMULAS
+from raybench.performance_model.step.bounds import forward_share
 from raybench.performance_model.training_setup import TrainingSetup
 from tests.reports.sample import cluster, run_result, sweep
 
@@ -298,11 +298,11 @@ def test_a_bridge_that_nobody_mentioned_is_not_counted_on() -> None:
     )
 
 
-def test_recomputation_and_frozen_weights_move_the_forward_share() -> None:
+def test_recomputation_and_frozen_weights_move_theforward_share() -> None:
     """2 of 8 operations with recomputation, 2 of 4 with a frozen base: forward gathers hide behind less or more."""
-    assert _forward_share(TrainingSetup(batch_size=1, sequence_length=8)) == pytest.approx(1 / 3)
-    assert _forward_share(TrainingSetup(batch_size=1, sequence_length=8, checkpointing=True)) == 0.25
-    assert _forward_share(TrainingSetup(batch_size=1, sequence_length=8, lora_rank=8)) == 0.5
+    assert forward_share(TrainingSetup(batch_size=1, sequence_length=8)) == pytest.approx(1 / 3)
+    assert forward_share(TrainingSetup(batch_size=1, sequence_length=8, checkpointing=True)) == 0.25
+    assert forward_share(TrainingSetup(batch_size=1, sequence_length=8, lora_rank=8)) == 0.5
 
 
 def test_the_update_of_8_bit_states_moves_their_bytes() -> None:

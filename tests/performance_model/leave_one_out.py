@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from raybench.performance_model.efficiency import Calibration, expected_efficiency
-from raybench.performance_model.estimate import EstimateRequest, estimate
+from raybench.performance_model.estimate import estimate
 from raybench.performance_model.memory import MemoryEstimate
 from raybench.performance_model.parallel.part import local_setup, part_of
+from raybench.performance_model.step.request import EstimateRequest
 from tests.performance_model.calibration_fit import fitted, observations
 from tests.performance_model.other_formulas import FORMULAS
 from tests.performance_model.published_run import PublishedRun

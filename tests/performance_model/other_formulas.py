@@ -3,7 +3,7 @@
 Written from their documentation and sources, read in November 2026; each says what it leaves out.
 """
 
-from raybench.performance_model.estimate import EstimateRequest
+from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import shard_count
 
 

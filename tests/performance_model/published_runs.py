@@ -4,8 +4,8 @@ import csv
 from collections.abc import Iterator
 
 from raybench.hardware.gpus import gpu_for
-from raybench.performance_model.estimate import EstimateRequest
 from raybench.performance_model.layout import Layout, Network
+from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import Strategy, TrainingSetup, heaviest
 from raybench.performance_model.transformer import Transformer
 from tests.performance_model.published_run import FOLDER, PublishedRun

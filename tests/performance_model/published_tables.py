@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from raybench.hardware.gpus import Gpu, gpu_for
-from raybench.performance_model.estimate import EstimateRequest
 from raybench.performance_model.layout import Layout, Network
+from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import FrozenInputs, Packing, TrainingSetup, heaviest
 from raybench.performance_model.transformer import Transformer
 from tests.performance_model.published_run import FOLDER, PublishedRun

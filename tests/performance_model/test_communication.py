@@ -14,9 +14,9 @@ from raybench.performance_model.communication import (
     fsdp_traffic,
     step_seconds,
 )
-from raybench.performance_model.estimate import training_traffic
 from raybench.performance_model.layout import Layout, Network, wire_factor
 from raybench.performance_model.presets import preset_named
+from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.training_setup import TrainingSetup
 
 EIGHT = Layout(world_size=8, ranks_per_node=8)

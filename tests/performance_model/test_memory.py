@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.estimate import EstimateRequest, estimate
+from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory, largest_batch
 from raybench.performance_model.presets import preset_named
+from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import TrainingSetup
 
 MODEL = preset_named("llama-8b")

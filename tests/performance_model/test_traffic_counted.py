@@ -10,8 +10,8 @@ import pytest
 
 from raybench.benchmarks.training.models.shapes import shape_of
 from raybench.benchmarks.training.options import TrainingOptions
-from raybench.performance_model.estimate import training_traffic
 from raybench.performance_model.layout import Layout
+from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.training_setup import TrainingSetup
 from tests.performance_model.test_collectives_counted import Counting, dist, fake, torch
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from raybench.errors import UsageError
-from raybench.performance_model.estimate import EstimateRequest
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import Strategy
 from raybench.performance_model.transformer import Transformer
 

@@ -9,7 +9,7 @@ from raybench.verdicts import Conclusion
 
 if TYPE_CHECKING:
     from raybench.documents.training_plan import TrainingWay
-    from raybench.performance_model.estimate import EstimateRequest
+    from raybench.performance_model.step.request import EstimateRequest
 
 Range = tuple[float, float]
 

@@ -8,7 +8,7 @@ from raybench.errors import UsageError
 from raybench.performance_model.model_config import is_config
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate import EstimateRequest
+    from raybench.performance_model.step.request import EstimateRequest
     from raybench.performance_model.training_plan import Way
 
 _SHARDING = {"fsdp": "full", "fsdp-grad-op": "grad-op", "fsdp-hybrid": "hybrid"}

@@ -17,7 +17,7 @@ from raybench.performance_model.training_setup import shard_count
 from raybench.performance_model.transformer import Transformer
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate import EstimateRequest
+    from raybench.performance_model.step.request import EstimateRequest
 
 _SHARDINGS = {"full": "fsdp", "grad-op": "fsdp-grad-op", "hybrid": "fsdp-hybrid"}
 _USUAL = TrainingOptions()

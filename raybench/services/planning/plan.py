@@ -14,7 +14,7 @@ from raybench.services.planning.nearest import nearest_plan
 if TYPE_CHECKING:
     from raybench.documents.estimate import MeasuredSetting
     from raybench.documents.training_plan import FewestNodes, TrainingPlan, TrainingWay
-    from raybench.performance_model.estimate import EstimateRequest
+    from raybench.performance_model.step.request import EstimateRequest
     from raybench.performance_model.training_plan import Way
     from raybench.services.planning.measured_setting import Setting
 

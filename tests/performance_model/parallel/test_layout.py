@@ -6,11 +6,11 @@ import pytest
 
 from raybench.errors import UsageError
 from raybench.performance_model.communication import Traffic
-from raybench.performance_model.estimate import training_traffic
 from raybench.performance_model.layout import Group, Layout, Network
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory
 from raybench.performance_model.parallel.part import batches_in_flight, bubble_share, part_of
 from raybench.performance_model.presets import preset_named
+from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.training_setup import TrainingSetup, strategy_named
 from raybench.performance_model.transformer import Transformer
 

@@ -1,0 +1,90 @@
+"""Between which bounds a step takes its time: the fastest and the slowest computation, with what is sent beside it."""
+
+from raybench.performance_model.communication import StepSeconds, Traffic, step_seconds
+from raybench.performance_model.efficiency import Efficiency, expected_efficiency
+from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of, stage_imbalance
+from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.training_setup import TrainingSetup
+
+# How much faster fp8 makes matrix products, with the casts around them, where shares of the 16-bit peak are given:
+# torchtitan with torchao's float8 about 1.4 (Llama 3.1 8B), Transformer Engine up to 1.9; the peaks' ratio is 2.
+FP8_GAINS = (1.3, 1.9)
+
+
+def peak_tflops(request: EstimateRequest) -> float | None:
+    """Of the type; of fp8 that of bf16, which ``FP8_GAINS`` are of. None: no GPU, or no units for the type."""
+    if request.gpu is None or request.gpu.peak_tflops(request.dtype) is None:
+        return None
+    return request.gpu.peak_tflops("bf16" if request.dtype == "fp8" else request.dtype)
+
+
+def model_flops_per_token(request: EstimateRequest) -> float:
+    """Operations of the model per token, recomputation not counted: what MFU is made of."""
+    model, setup = request.model, request.setup
+    if setup.lora_rank:
+        return model.lora_flops_per_token(setup.sequence_length, setup.lora_rank, setup.lora_targets)
+    return model.flops_per_token(setup.sequence_length)
+
+
+def computation_of(request: EstimateRequest) -> Efficiency:
+    """How fast the request's computation is: as given, or as published trainings of such a size were."""
+    if request.efficiency is not None:
+        return request.efficiency
+    layout = request.layout
+    part, setup = part_of(request.model, layout), local_setup(request.setup, layout)
+    return expected_efficiency(
+        request.gpu,
+        part,
+        setup,
+        power_watts=request.power_watts,
+        dtype=request.dtype,
+        is_cut=layout.cut_ranks > 1,
+    )
+
+
+def step_bounds(
+    request: EstimateRequest, traffic: Traffic, peak_tflops: float | None
+) -> tuple[StepSeconds | None, StepSeconds | None]:
+    """The step with the fastest computation, and with the slowest."""
+    if peak_tflops is None or request.network is None:
+        return None, None
+    layout, setup = request.layout, local_setup(request.setup, request.layout)
+    least, most = (
+        setup.tokens * flops / layout.cut_of_a_token / (peak_tflops * 1e12)
+        for flops in _executed_flops_per_token(request)
+    )
+    efficiency = computation_of(request)
+    most *= stage_imbalance(request.model, layout)
+    work = efficiency.micro_batch_seconds(least)[0], efficiency.micro_batch_seconds(most)[1]
+    share, times = forward_share(request.setup), request.accumulation
+    bubble = bubble_share(layout, times)
+    shortest, longest = (
+        step_seconds(one * times, traffic, request.network, forward_share=share, bubble=bubble) for one in work
+    )
+    return shortest, longest
+
+
+def _executed_flops_per_token(request: EstimateRequest) -> tuple[float, float]:
+    """Operations of the model per token and of what is computed again: fewest and most.
+
+    In fp8, with shares that know nothing of it, as many as would take as long in bf16. With a sequence cut over c ranks
+    and a causal mask the last one has (2 c - 1) / c times the average of attention, unless its parts are dealt out
+    evenly (Brandon et al. 2023).
+    """
+    model, setup, length = request.model, request.setup, request.setup.sequence_length
+    share = setup.recomputed_share if setup.checkpointing else 1.0
+    again = model.hardware_flops_per_token(length, recompute=share) - model.flops_per_token(length)
+    attention = model.attention_flops_per_token(length)
+    if setup.selective:
+        again = (again - attention / 3) / 2
+    flops = model_flops_per_token(request) + (again if setup.checkpointing or setup.selective else 0.0)
+    attended = attention * (1 + share / 3 if setup.checkpointing else 1)
+    gains = FP8_GAINS if request.dtype == "fp8" and not computation_of(request).in_fp8 else (1.0, 1.0)
+    ranks = request.layout.context
+    products = flops - attended
+    return attended + products / gains[1], attended * (2 * ranks - 1) / ranks + products / gains[0]
+
+
+def forward_share(setup: TrainingSetup) -> float:
+    """Of the computation: 2 of 6 operations a weight, 2 of 4 with a frozen base; recomputation adds 2 to the rest."""
+    return 2 / ((4 if setup.lora_rank else 6) + 2 * setup.recomputed)

@@ -1,0 +1,67 @@
+"""What is to be estimated: a model, how it is trained, and the machine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from raybench.errors import UsageError
+from raybench.hardware.gpus import Gpu
+from raybench.performance_model.cost import Price
+from raybench.performance_model.efficiency import Efficiency
+from raybench.performance_model.layout import Layout, Network
+from raybench.performance_model.memory import SHORT_SHARE
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.transformer import Transformer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateRequest:
+    """What is to be estimated. ``efficiency``: how fast computation is, else as published trainings were.
+
+    Without a ``network`` nothing that takes its time is estimated; ``network_unknown`` says what to give. Where the
+    kernels or the loss are not known, the setup has those that take most memory, and what takes least counts as well.
+    ``power_watts``: what each GPU is limited to; None: to what it was made for.
+    """
+
+    model: Transformer
+    setup: TrainingSetup
+    layout: Layout
+    network: Network | None
+    dtype: str = "bf16"
+    reduce_bytes: int = 4
+    accumulation: int = 1
+    gpu: Gpu | None = None
+    memory_bytes: int | None = None
+    efficiency: Efficiency | None = None
+    price: Price | None = None
+    epoch_samples: int | None = None
+    network_unknown: str | None = None
+    basis: Mapping[str, str] = field(default_factory=dict)  # where each given figure comes from
+    kernels_known: bool = True
+    loss_known: bool = True
+    power_watts: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.accumulation < 1:
+            raise UsageError(f"{self.accumulation} micro-batches a step: there must be at least 1")
+
+    @property
+    def sure_bytes(self) -> float:
+        """The largest peak that is sure to fit, less than the memory by what estimates are off; infinite if unknown."""
+        if self.memory_bytes is None:
+            return float("inf")
+        return self.memory_bytes / (1 + SHORT_SHARE)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether one estimate holds, of kernels and a loss that are known; else that of the heaviest is the most."""
+        return self.kernels_known and self.loss_known
+
+
+def least_setup(request: EstimateRequest) -> TrainingSetup:
+    """The setup with what takes least memory, wherever the request leaves it open: fused kernels differ as well."""
+    lean = replace(request.setup, on_streams=False)
+    if not request.kernels_known:
+        lean = replace(lean, kernels="fused", upcast=False, holds_inputs=False, wide_scores=False)
+    if lean.kernels == "fused":
+        lean = replace(lean, keeps_least=True, has_8bit_inputs=request.dtype == "fp8")
+    return lean if request.loss_known else replace(lean, loss="chunked")

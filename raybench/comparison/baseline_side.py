@@ -36,6 +36,7 @@ def baseline_of_runs(side: Side) -> RunsBaseline:
         figures=figures,
         outcomes=side.outcomes,
         not_judged=tuple(name for name, words in side.checks.items() if JUDGED not in words),
+        judged=tuple(name for name, words in side.checks.items() if words == {JUDGED}),
         omitted=(*side.gaps, *(f"{label_of(key)}: {one.problem}" for key, one in side.figures.items() if one.problem)),
     )
 
@@ -56,6 +57,7 @@ def _kept(key: FigureKey, one: SideFigure) -> BaselineFigure:
         samples=one.runs,
         stolen=one.stolen if len(one.stolen) == len(one.runs) else (),
         verified=one.verified,
+        limits=one.limits,
         lost=one.lost if len(one.lost) == len(one.runs) else (),
     )
 
@@ -71,7 +73,11 @@ def baseline_side(name: str, kept: RunsBaseline) -> Side:
         configuration=kept.configuration,
         environment=kept.environment,
         outcomes=kept.outcomes,
-        checks={name: frozenset([NOT_JUDGED]) for name in kept.not_judged},
+        checks={
+            name: frozenset([word])
+            for names, word in ((kept.not_judged, NOT_JUDGED), (kept.judged, JUDGED))
+            for name in names
+        },
         figures=each_once(map(_figure, kept.figures)),
         gaps=tuple(f"it leaves out a figure: {one}" for one in kept.omitted),
     )
@@ -90,4 +96,5 @@ def _figure(one: BaselineFigure) -> tuple[FigureKey, SideFigure]:
         stolen=one.stolen,
         lost=one.lost,
         verified=one.verified,
+        limits=one.limits,
     )

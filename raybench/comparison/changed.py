@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from raybench.comparison.parameters import other_parameters
-from raybench.comparison.same_losses import changed_losses, missing_losses
+from raybench.comparison.same_losses import changed_losses, differs, missing_losses
 from raybench.comparison.side import JUDGED, OF_THE_WHOLE, OPEN, SUSPECT, WRONG_DATA, Side, label_of
 from raybench.comparison.words import FAILED, INCOMPLETE, WORSE, is_known, rank_of
 from raybench.verdicts import SEVERITY
 
+_BETWEEN_RANKS = ("pairs", "ranks")
 _EACH_BY_ITSELF = ("preflight", "fabric test")  # their checks are judged one by one, so a bad one spoils no other
 
 
@@ -46,7 +47,15 @@ def changed_between(sides: Sequence[Side], *, gated: bool) -> Changed:
         found,
         failed=(*found.failed, *_wrong_data(sides)),
         worse=(*found.worse, *apart),
-        open=(*found.open, *_unverified(sides), *late, *missing_losses(sides), *gaps, *others),
+        open=(
+            *found.open,
+            *_unverified(sides),
+            *late,
+            *missing_losses(sides),
+            *_no_longer_judged(sides),
+            *gaps,
+            *others,
+        ),
         unsettled=tuple(_no_reference(sides[0])),
     )
 
@@ -79,6 +88,28 @@ def _is_as_open(reference: Side, side: Side) -> bool:
     found = {name: words for name, words in side.checks.items() if words & {OPEN, SUSPECT}}
     unknown = {name for name, words in reference.checks.items() if JUDGED not in words}
     return bool(found) and all(SUSPECT not in words and name in unknown for name, words in found.items())
+
+
+def _no_longer_judged(sides: Sequence[Side]) -> Iterator[str]:
+    """Checks that were judged on the reference, passed or failed, and are not on another side, or not on all of it.
+
+    What leaves its verdict open is told by that. On nodes that share one machine the scheduler alone can make ranks
+    differ too much to be compared, and another version may have no such check.
+    """
+    for side in sides[1:]:
+        may_lack = differs(sides[0], side, "raybench")
+        for name, before in sides[0].checks.items():
+            after = side.checks.get(name, frozenset())
+            if after & {OPEN, SUSPECT} or (may_lack and not after) or (name in _BETWEEN_RANKS and _is_emulated(side)):
+                continue
+            was_judged = before == {JUDGED} and after != {JUDGED}
+            if was_judged or (JUDGED in before and JUDGED not in after):
+                how = "judged in part" if JUDGED in after else "not judged" if after else "not there"
+                yield f"check {name} is {how} in {side.name}, and was judged in {sides[0].name}"
+
+
+def _is_emulated(side: Side) -> bool:
+    return ("emulated", "True") in side.machine.items()
 
 
 def _sort(found: Mapping[str, list[str]], kind: str, text: str) -> None:

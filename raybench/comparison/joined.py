@@ -48,7 +48,8 @@ def joined_side(name: str, sides: Sequence[Side]) -> Side:
 
 
 def _joined(before: SideFigure, one: SideFigure) -> SideFigure:
-    allowed, problem = max(before.allowed, one.allowed), before.problem or one.problem or before.unlike(one)
+    limits = "its runs had other limits of memory" if before.is_within_other_limits(one) else ""
+    allowed, problem = max(before.allowed, one.allowed), before.problem or one.problem or before.unlike(one) or limits
     runs, stolen, lost = (*before.runs, *one.runs), (*before.stolen, *one.stolen), (*before.lost, *one.lost)
     verified = before.verified if before.verified == one.verified else None
     results = before.results + one.results
@@ -60,6 +61,7 @@ def _joined(before: SideFigure, one: SideFigure) -> SideFigure:
         allowed=allowed,
         problem=problem,
         verified=verified,
+        limits=(*before.limits, *one.limits),
         results=results,
         again=before.again or one.again,
     )

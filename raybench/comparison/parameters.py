@@ -46,7 +46,7 @@ def _without_parameters(key: FigureKey) -> FigureKey:
 
 
 def other_parameters(reference: Side, other: Side) -> tuple[str, ...]:
-    """``ddp of B has batch_size 4, not 2``, once a benchmark; empty where what was measured is the same."""
+    """``ddp of B has batch_size 4, not 2``, once a benchmark, and limits; empty where what was measured is the same."""
     is_same_version = reference.environment.get(_VERSION) == other.environment.get(_VERSION)
     found: dict[str, None] = {}
     for new, old in renamed_keys(reference.figures, other.figures).items():
@@ -54,7 +54,17 @@ def other_parameters(reference: Side, other: Side) -> tuple[str, ...]:
         if pairs:
             text = ", ".join(f"{name} {after}, not {before}" for name, before, after in pairs)
             found[f"{new.benchmark} of {other.name} has {text}"] = None
-    return tuple(found)
+    return (*found, *dict.fromkeys(_other_limits(reference, other)))
+
+
+def _other_limits(reference: Side, other: Side) -> Iterator[str]:
+    """Where another amount of memory was to be filled: asked for, or what was free."""
+    renamed = renamed_keys(reference.figures, other.figures)
+    for key, now in other.figures.items():
+        before = reference.figures.get(renamed.get(key, key))
+        if before and before.limits and now.limits and before.is_within_other_limits(now):
+            had, not_ = (f"{min(one.limits) / 2**30:.3g} GiB" for one in (now, before))
+            yield f"{key.benchmark} of {other.name} has a limit of {had}, not {not_}"
 
 
 def _differing(before: str, after: str, *, is_same_version: bool) -> Iterator[tuple[str, str, str]]:

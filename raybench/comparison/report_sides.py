@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from raybench.comparison.run_side import ALLOWED, ALLOWED_EMULATED, counted
@@ -10,6 +10,7 @@ from raybench.comparison.side import TWICE, WRONG_DATA, Better, FigureKey, Side,
 from raybench.comparison.troubles import worst_by_name
 from raybench.documents.fabric import FabricReport, FabricTest
 from raybench.documents.preflight import PreflightHost, PreflightReport
+from raybench.documents.run.same_loss import BOUNDS, Curve
 from raybench.documents.study.result import StudyResult
 from raybench.documents.study.trial import Measured, TrialResult
 
@@ -23,6 +24,7 @@ _OfTrial = tuple[TrialResult, Measured, float]
 def study_side(name: str, study: StudyResult) -> Side:
     """A study: each of its trials is a run of its variant."""
     figures: dict[FigureKey, list[_OfTrial]] = {}
+    trained = list(_trained(name, study))
     for trial in study.trials:
         for measured in trial.measured if trial.status == "complete" and not trial.wrong else ():
             for key, value in _of_trial(study, trial, measured):
@@ -43,7 +45,44 @@ def study_side(name: str, study: StudyResult) -> Side:
         outcomes={"verdict": study.conclusion.verdict, "status": study.status},
         troubles=worst_by_name(list(_of_variants(study))),
         figures={key: _of_trials(key, found, emulated=bool(study.emulated)) for key, found in figures.items()},
+        losses=dict.fromkeys((label for label, _ in trained), ()),
+        curves={label: tuple(one for of, one in trained if of == label and one) for label, one in trained if one},
+        gaps=tuple(_without_losses(trained)),
     )
+
+
+def _trained(name: str, study: StudyResult) -> Iterator[tuple[str, Curve | None]]:
+    """The ends of each trial's trainings by variant; None where they cannot be judged, as of a loss that is no number.
+
+    Those with the same key were asked for alike, the seed too, and have to reach the same.
+    """
+    for trial in study.trials:
+        for one in trial.measured if trial.status == "complete" and not trial.wrong else ():
+            if one.dtype in BOUNDS:  # what has none is no training
+                yield f"{trial.trial.variant}, {one.label}", _curve(name, study, trial, one)
+
+
+def _curve(name: str, study: StudyResult, trial: TrialResult, one: Measured) -> Curve | None:
+    if one.first_loss is None or one.loss is None:
+        return None
+    alike = (trial.world_size, one.parameters, one.dtype, one.data, one.batch_size_per_rank, one.steps)
+    return Curve(
+        name=f"{trial.trial.variant}, {one.label} of {name}",
+        key=(_asked(study, trial.trial.variant), *alike),
+        dtype=one.dtype or "",
+        first=one.first_loss,
+        last=one.loss,
+        validation=one.validation_loss,
+    )
+
+
+def _without_losses(trained: Sequence[tuple[str, Curve | None]]) -> Iterator[str]:
+    """Trainings of which some trials alone have losses that can be judged."""
+    known, lack = (Counter(of for of, one in trained if (one is None) is is_lack) for is_lack in (False, True))
+    for label in known:
+        if lack[label]:
+            both = known[label] + lack[label]
+            yield f"{lack[label]} of {both} trials have no losses of {label} that can be judged"
 
 
 def _of_variants(study: StudyResult) -> Iterator[tuple[str, str]]:

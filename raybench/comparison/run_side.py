@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from raybench.comparison.disturbed import disturbance_of
+from raybench.comparison.environment import environment_of, facts_of_ranks, text_of
 from raybench.comparison.joined import joined_side
 from raybench.comparison.side import (
     JUDGED,
@@ -53,21 +54,6 @@ _WATCHING = frozenset(
 )  # settings of a run by which nothing is measured
 _PLANNED = "repeats"
 _BESIDE_LOSS = frozenset({"profile", "data_workers"})  # options that change no sum
-_SAME_ON_NODES = frozenset(
-    {
-        "kernel",
-        "driver",
-        "cpu_count",
-        "tcp_congestion_control",
-        "niceness",
-        "nccl",
-        "torch",
-        "ray",
-        "python",
-        "raybench",
-    }
-)
-
 Found = Iterator[tuple[FigureKey, SideFigure]]
 
 
@@ -92,9 +78,9 @@ def _of_run(name: str, result: RunResult) -> Side:
         kind="run",
         run_ids=(result.run_id,),
         started_at=result.started_at,
-        machine={key: _text(value) for key, value in shape_of(result.cluster).items()},
+        machine={key: text_of(value) for key, value in shape_of(result.cluster).items()},
         configuration=dict(_flat(result.config)),
-        environment=_environment(result),
+        environment=environment_of(result),
         outcomes={"verdict": result.conclusion.verdict, "status": result.status},
         troubles=troubles_of(result),
         figures=each_once(_figures(result.benchmarks, emulated=result.cluster.emulated)),
@@ -138,26 +124,7 @@ def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
         elif prefix or name not in _WATCHING:
-            yield prefix + name, _text(value)
-
-
-def _environment(result: RunResult) -> Mapping[str, str]:
-    """Versions and variables, and of the nodes what may explain a figure: all values where they differ."""
-    told: dict[str, dict[str, None]] = {}
-    for node in result.cluster.nodes:
-        for name, value in node.facts.items():
-            if name in _SAME_ON_NODES and value is not None:
-                told.setdefault(name, {})[_text(value)] = None
-        for name, setting in (node.known_facts.settings or {}).items():
-            told.setdefault(name, {})[setting] = None
-    nodes = {name: " | ".join(values) for name, values in told.items()}
-    return {**nodes, **result.versions, **result.variables}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return " ".join(map(_text, value)) or "-"
-    return "-" if value is None else str(value)
+            yield prefix + name, text_of(value)
 
 
 def standalone_side(name: str, result: StandaloneResult) -> Side:
@@ -168,7 +135,7 @@ def standalone_side(name: str, result: StandaloneResult) -> Side:
         kind="torchrun",
         run_ids=(name,),
         machine={key: str(value) for key, value in known.items() if value is not None},
-        environment=_facts_of_ranks(result),
+        environment=facts_of_ranks(result),
         outcomes={"status": result.status},
         troubles=troubles_of(result),
         figures=each_once(_figures(result.benchmarks, emulated=False)),
@@ -176,15 +143,6 @@ def standalone_side(name: str, result: StandaloneResult) -> Side:
         curves=_curves(name, result.benchmarks),
         gaps=tuple(gaps_of(result.benchmarks)),
     )
-
-
-def _facts_of_ranks(result: StandaloneResult) -> Mapping[str, str]:
-    told: dict[str, dict[str, None]] = {}
-    for facts in result.ranks.values():
-        for key, value in facts.items() if isinstance(facts, Mapping) else ():
-            if key in _SAME_ON_NODES or key.startswith("env."):
-                told.setdefault(key, {})[_text(value)] = None
-    return {key: " | ".join(values) for key, values in told.items()}
 
 
 def _figures(benchmarks: Sequence[BenchmarkResult], *, emulated: bool) -> Found:
@@ -277,7 +235,7 @@ def _of_training(one: TrainingPoint, allowed: float) -> Quantities:
 
 def _of_memory(one: MemoryPoint) -> Quantities:
     if one.complete and one.largest_batch:
-        yield "largest batch", counted(one.largest_batch, "", "higher")
+        yield "largest batch", replace(counted(one.largest_batch, "", "higher"), limits=(one.limit_bytes,))
     for use in one.uses:
         if use.peak:
             yield f"peak memory, batch {use.batch_size}", counted(use.peak, "bytes", "lower", allowed=ALLOWED)

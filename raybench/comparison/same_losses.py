@@ -25,7 +25,7 @@ def loss_agreements(sides: Sequence[Side]) -> tuple[LossAgreement, ...]:
 
 def changed_losses(sides: Sequence[Side], verdict: LossVerdict) -> tuple[str, ...]:
     """Those of a verdict, where no other version of raybench or torch can be the reason."""
-    alike = [other for other in sides[1:] if not any(_differs(sides[0], other, name) for name in _VERSIONS)]
+    alike = [other for other in sides[1:] if not any(differs(sides[0], other, name) for name in _VERSIONS)]
     return tuple(one.text for other in alike for one in _agreements(sides[0], other) if one.verdict == verdict)
 
 
@@ -66,5 +66,6 @@ def missing_losses(sides: Sequence[Side]) -> tuple[str, ...]:
     )
 
 
-def _differs(reference: Side, other: Side, name: str) -> bool:
+def differs(reference: Side, other: Side, name: str) -> bool:
+    """Whether the versions of something are not the same on both sides, or not known on one."""
     return reference.environment.get(name) != other.environment.get(name)

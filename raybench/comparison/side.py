@@ -26,6 +26,7 @@ Launch = tuple[tuple[float, ...], ...]  # blocks of samples
 BLOCKS = 5
 OF_THE_WHOLE = ("verdict", "status")  # ranks under torchrun have a status alone
 WRONG_DATA, TWICE = "wrong data", "it is there twice"  # problems of a figure
+SAME_LIMIT = 1.02  # what is free of a device's memory differs by some hundred MB from run to run
 # How far a check was answered: OPEN leaves the verdict open, and SUSPECT whether a node is at fault.
 JUDGED, NOT_JUDGED, OPEN, SUSPECT = "judged", "not judged", "open", "suspect"
 
@@ -60,6 +61,7 @@ class SideFigure:
     stolen: tuple[float | None, ...] = ()
     lost: tuple[tuple[tuple[float, ...], ...], ...] = ()
     verified: bool | None = None  # that its data is right; None where it was not checked
+    limits: tuple[int, ...] = ()  # bytes of memory that each of its runs had to fill
     results: int = 1  # of how many results it is
     again: bool = False  # launched again since its launches lay apart, until they lay together
     order: float = 0.0  # of the point within its benchmark
@@ -100,6 +102,11 @@ class SideFigure:
         ways = [one.is_better or "neither" for one in (self, other)]
         return "" if ways[0] == ways[1] else f"{ways[0]} is better in one result, {ways[1]} in another"
 
+    def is_within_other_limits(self, other: "SideFigure") -> bool:
+        """Whether their runs had more or less memory to fill than each other, by more than what comes and goes."""
+        limits = (*self.limits, *other.limits)
+        return bool(limits) and max(limits) > SAME_LIMIT * min(limits)
+
     @property
     def stolen_share(self) -> float | None:
         """The mean over its runs; None where it is not known of all."""
@@ -123,9 +130,9 @@ class Side:
     ``kind`` is what they are (``run``, ``study``). ``machine``: what has to be alike; ``names``: what the nodes are
     called, which need not. ``outcomes``: verdicts and checks by what they are of, a word each; ``troubles``: what is
     named only where it went wrong, as findings are. ``losses``: by the label of a training, those of the steps of its
-    first run; ``curves``: of every run, the ends of those that can be held against others'. ``gaps``: figures that some
-    of its runs lack. ``checks``: of runs, by name, how far they were answered. ``disturbance``: what else had its
-    processors.
+    first run, none of a study, which keeps their ends; ``curves``: of every run, the ends of those that can be held
+    against others'. ``gaps``: figures that some of its runs lack. ``checks``: of runs, by name, how far they were
+    answered. ``disturbance``: what else had its processors.
     """
 
     name: str

@@ -75,7 +75,8 @@ def test_a_baseline_is_read_as_it_was_written_and_shown_in_every_format(healthy:
 def _with_losses(side: Side, number: int) -> Side:
     lost = tuple((number / 100, launch / 100) for launch in range(3))
     figures = {key: replace(one, stolen=(number / 100,), lost=(lost,)) for key, one in side.figures.items()}
-    checks = {"ranks": frozenset(["not judged"]), "data": frozenset(["judged", "not judged"])}
+    words = {"ranks": ["not judged"], "data": ["judged", "not judged"], "pairs": ["judged"]}
+    checks = {name: frozenset(found) for name, found in words.items()}
     return replace(side, figures=figures, checks=checks)
 
 
@@ -91,7 +92,10 @@ def test_a_baseline_says_what_its_runs_themselves_would() -> None:
     for before, after in zip(*shown, strict=True):
         assert after == pytest.approx(before)
     assert found[1].figures[0].stolen == pytest.approx((0.025, 0.06))
-    assert baseline_side("B", read).checks == {"ranks": frozenset(["not judged"])}
+    checks = baseline_side("B", read).checks
+    assert checks == {"ranks": frozenset(["not judged"]), "pairs": frozenset(["judged"])}
+    silent = replace(sides[6], checks=checks | {"pairs": frozenset(["not judged"])})
+    assert "check pairs is not judged" in compare([baseline_side("B", read), silent], gate=0.05).verdict_reason
     older = {**kept.to_json(), "figures": [{**one, "samples": []} for one in kept.to_json()["figures"]]}
     levels = baseline_side("B", RunsBaseline.of_json(older, "it"))
     assert [len(launch[0]) for launch in levels.figures[names[0]].launches] == [1] * 18

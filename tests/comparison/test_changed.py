@@ -11,7 +11,8 @@ import pytest
 
 from raybench.comparison.comparing import compare
 from raybench.comparison.joined import joined_side
-from raybench.comparison.side import Side
+from raybench.comparison.run_side import counted
+from raybench.comparison.side import FigureKey, Side
 from raybench.errors import UsageError
 from raybench.services.comparing.compare import compare_results
 from raybench.services.comparing.history import history_of
@@ -33,7 +34,11 @@ def said(name: str, outcomes: Words, troubles: Words = NONE, runs: slice = slice
     ("before", "after", "exit_code"),
     [
         ({"tcp": {"not judged"}}, {"tcp": {"open"}}, 0),  # not answered before either
-        ({"tcp": {"open"}, "a": {"judged"}}, {"tcp": {"open"}, "a": {"not judged"}}, 0),
+        (
+            {"tcp": {"open"}, "a": {"judged"}},
+            {"tcp": {"open"}, "a": {"not judged"}},
+            3,
+        ),  # one is no longer
         ({"tcp": {"not judged"}}, {"tcp": {"open"}, "ranks": {"not judged"}}, 0),  # which leaves no verdict open
         ({"tcp": {"judged"}}, {"tcp": {"open"}}, 3),  # it was good, or bad
         ({"tcp": {"judged", "not judged"}}, {"tcp": {"open"}}, 3),  # in one of several runs, or of several matrices
@@ -52,6 +57,86 @@ def test_what_was_never_answered_makes_no_difference(
         for name, word, runs, checks in zip("AB", words, (slice(4), slice(4, 8)), (before, after), strict=True)
     ]
     assert [compare(sides).exit_code, compare(sides, gate=0.05).exit_code] == [exit_code] * 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "emulated", "versions", "said_of_it"),
+    [
+        ({"judged"}, {"judged"}, False, "11", ""),
+        ({"judged"}, {"not judged"}, False, "11", "check ranks is not judged in B, and was judged in A"),
+        ({"judged"}, set(), False, "11", "check ranks is not there in B, and was judged in A"),
+        (
+            {"judged"},
+            {"judged", "not judged"},
+            False,
+            "11",
+            "check ranks is judged in part in B",
+        ),  # of several
+        ({"judged", "not judged"}, {"not judged"}, False, "11", "check ranks is not judged in B"),
+        ({"judged", "not judged"}, {"judged", "not judged"}, False, "11", ""),
+        ({"judged", "not judged"}, {"judged"}, False, "11", ""),
+        ({"not judged"}, {"not judged"}, False, "11", ""),  # never known
+        ({"not judged"}, {"judged"}, False, "11", ""),  # more is known than before
+        (set(), {"not judged"}, False, "11", ""),  # nothing was asked before
+        ({"judged"}, {"not judged"}, True, "11", ""),  # ranks that share processors
+        ({"judged"}, set(), False, "12", ""),  # another version may have no such check
+        ({"judged"}, {"not judged"}, False, "12", "check ranks is not judged in B"),  # this one has it
+    ],
+)
+@pytest.mark.parametrize("gate", [None, 0.05])
+def test_what_was_judged_and_is_no_longer_is_not_fine(
+    before: set[str], after: set[str], emulated: bool, versions: str, said_of_it: str, gate: float | None
+) -> None:
+    """Passed or failed before: what became of it is not known. Every verdict is ok, and so are the figures."""
+    sides = [
+        replace(
+            said(name, OK, runs=runs),
+            machine={"emulated": str(emulated)},
+            environment={"raybench": version},
+            checks={"data": frozenset(["judged"])} | ({"ranks": frozenset(words)} if words else {}),
+        )
+        for name, runs, words, version in zip("AB", (slice(4), slice(4, 8)), (before, after), versions, strict=True)
+    ]
+    found = compare(sides, gate=gate)
+    assert (found.exit_code, said_of_it in found.verdict_reason) == (3 if said_of_it else 0, True)
+
+
+def test_bandwidth_that_is_judged_no_longer_is_open_on_one_machine_too() -> None:
+    words = ("judged", "not judged")
+    sides = [
+        replace(said(name, OK, runs=runs), machine={"emulated": "True"}, checks={"bandwidth": frozenset([word])})
+        for name, runs, word in zip("AB", (slice(4), slice(4, 8)), words, strict=True)
+    ]
+    assert compare(sides, gate=0.05).exit_code == 3
+    slower = replace(sides[1], figures=side(*SLOWER[:4]).figures)
+    assert compare([sides[0], slower], gate=0.03).exit_code == 1  # a regression is one all the same
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gated", "said_of_it"),
+    [
+        (2**29, 2**29, 0, ""),
+        (2**29, int(1.01 * 2**29), 0, ""),  # of a device's memory as much is free now and then
+        (2**29, 2**30, 3, "memory of B has a limit of 1 GiB, not 0.5 GiB"),
+        (2**30, 2**29, 3, "memory of B has a limit of 0.5 GiB, not 1 GiB"),
+        (10 * 2**28, int(1.03 * 10 * 2**28), 3, "has a limit of 2.57 GiB, not 2.5 GiB"),
+        (2**31, int(1.021 * 2**31), 3, "has a limit of 2.04 GiB, not 2 GiB"),
+    ],
+)
+def test_a_search_within_another_limit_is_another_configuration(
+    before: int, after: int, gated: int, said_of_it: str
+) -> None:
+    key = FigureKey(benchmark="memory", point="memory tiny", quantity="largest batch")
+    one = replace(counted(64, "", "higher"), limits=(before,))
+    sides = [
+        replace(said("A", OK), figures={key: one}),
+        replace(said("B", OK), figures={key: replace(one, limits=(after,))}),
+    ]
+    found, unlike = compare(sides, gate=0.05), compare(sides, gate=0.05, allow_unlike=True)
+    assert (found.exit_code, said_of_it in found.verdict_reason) == (gated, True), found.verdict_reason
+    assert (unlike.exit_code, said_of_it in unlike.verdict_reason) == (0, True)
+    runs = [replace(side, figures={key: replace(side.figures[key])}, run_ids=(side.name,)) for side in sides]
+    assert bool(joined_side("both", runs).figures[key].problem) == bool(said_of_it)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +271,10 @@ def without_a_batch(content: dict[str, Any]) -> None:
     del point["batch_sizes"][1:]
 
 
+def within_more(content: dict[str, Any]) -> None:
+    content["benchmarks"][0]["points"][0]["limit_bytes"] *= 2
+
+
 def partial(content: dict[str, Any]) -> None:
     content["status"] = content["benchmarks"][0]["status"] = "partial"
     content["benchmarks"][0]["reason"] = "launch 2 of 5 timed out"
@@ -203,6 +292,7 @@ def fewer_trials(content: dict[str, Any]) -> None:
     ("path", "change", "exit_code", "reason"),
     [
         (MEMORY, without_a_batch, 1, "fits no batch"),
+        (MEMORY, within_more, 3, "has a limit of 1 GiB, not 0.5 GiB (--unlike compares"),
         (COLLECTIVE, partial, 3, "its verdict is incomplete"),
         (STUDIES[1], failed_trial, 1, "failed in "),
         (STUDIES[1], fewer_trials, 3, "missing in "),

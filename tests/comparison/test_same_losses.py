@@ -11,6 +11,7 @@ from raybench.documents.comparison.comparison import Comparison
 from raybench.services.comparing.compare import compare_results
 
 TRAINING = next((Path(__file__).parents[1] / "documents/samples").glob("training-*.json"))
+STUDY = next((Path(__file__).parents[1] / "documents/samples/reports").glob("study-strategy-*.json"))
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -128,3 +129,65 @@ def test_losses_that_are_no_numbers_beside_those_that_are_leave_it_open(tmp_path
     lost = folder_of(tmp_path / "several", ROUNDED, losses(lambda _, __: None))
     said = compare_results([TRAINING, lost]).verdict_reason
     assert "1 of 2 runs have no losses of ddp tiny that can be judged" in said
+
+
+def learned(folder: Path, name: str, change: Callable[[int, dict[str, Any]], object], **changes: Any) -> Path:
+    """A study whose trials say how their losses began and ended; the change is told the number of each of a variant."""
+    content = json.loads(STUDY.read_text(encoding="utf-8"))
+    count: dict[str, int] = {}
+    for trial in content["trials"]:
+        number = count[trial["variant"]] = count.get(trial["variant"], -1) + 1
+        for one in trial["measured"]:
+            one |= {"first_loss": 5.5, "loss": 4.5, "dtype": "float32", "steps": 40, "parameters": 100, "data": "text"}
+            change(number, one)
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(content | {"study_id": name} | changes), encoding="utf-8")
+    return path
+
+
+def _nothing(_: int, __: dict[str, Any]) -> None:
+    """As it was."""
+
+
+def _times(name: str, factor: float | None, least: int = 0) -> Callable[[int, dict[str, Any]], object]:
+    """One of its figures by a factor, from some trial on; without a factor it is no number."""
+
+    def change(number: int, one: dict[str, Any]) -> None:
+        if number >= least:
+            one[name] = None if factor is None else one[name] * factor
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "verdicts", "reason"),
+    [
+        (_nothing, "same", ("ok", "ok"), ""),
+        (_times("loss", 1.009), "same", ("ok", "ok"), ""),
+        (_times("loss", 1.05), "unknown", ("unknown", "unknown"), "begin with the same loss and end 4.9% apart"),
+        (_times("first_loss", 1.05), "different", ("warning", "critical"), "should have the same losses"),
+        (_times("first_loss", 1.05, least=1), "different", ("warning", "critical"), "should have the same losses"),
+        (_times("loss", None), "", ("unknown", "unknown"), "has no losses that can be judged"),
+        (_times("loss", None, least=1), "same", ("unknown", "unknown"), "trials have no losses of"),
+        (_times("steps", 2), "", ("ok", "ok"), ""),  # other trainings need not end alike
+        (_times("parameters", 2), "", ("ok", "ok"), ""),
+    ],
+)
+def test_a_studys_trainings_have_to_reach_the_losses_of_the_other(
+    change: Callable[[int, dict[str, Any]], object],
+    said: str,
+    verdicts: tuple[str, str],
+    reason: str,
+    tmp_path: Path,
+) -> None:
+    before, after = learned(tmp_path, "before", _nothing), learned(tmp_path, "after", change)
+    found = [compare_results([before, after], gate=gate) for gate in (None, "90%")]
+    assert tuple(one.verdict for one in found) == verdicts
+    assert {one.verdict for one in found[0].losses} == ({said} if said else set())
+    assert reason in found[0].verdict_reason
+
+
+def test_a_study_of_another_seed_need_not_reach_the_same(tmp_path: Path) -> None:
+    workload = ["train", "--model", "tiny", "--seed", "7"]
+    after = learned(tmp_path, "after", _times("first_loss", 2), workload=workload)
+    assert compare_results([learned(tmp_path, "before", _nothing), after]).losses == ()

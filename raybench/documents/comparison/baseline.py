@@ -23,7 +23,8 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
     ``samples[run][launch][block]``: those samples, which tell a launch that something held up from the others; empty in
     a baseline from before they were kept. ``stolen``: of each run the share of its processors that other virtual
     machines had, None where unknown; ``lost[run][launch][node]``: of which nodes, none of a run that does not know it.
-    ``verified``: that the data of all runs was right; None where that is not known. The other fields are those of a
+    ``verified``: that the data of all runs was right; None where that is not known. ``limits``: bytes of memory that
+    each run had to fill, of those that fill it. The other fields are those of a
     comparison's figure.
     """
 
@@ -41,6 +42,7 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
     stolen: tuple[Share | None, ...] = ()
     lost: tuple[tuple[tuple[Share, ...], ...], ...] = ()
     verified: bool | None = None
+    limits: tuple[Annotated[int, Meta(ge=0)], ...] = ()
 
     def contradiction(self) -> str | None:
         """Whether each of its runs has a figure, and samples are those of these launches."""
@@ -71,7 +73,8 @@ def _is_not_of(lost: tuple[tuple[float, ...], ...], levels: tuple[float, ...]) -
 class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):
     """What a healthy configuration reaches, run by run.
 
-    ``outcomes``: what the runs said of themselves, the worst of each; ``not_judged``: checks that none of them judged.
+    ``outcomes``: what the runs said of themselves, the worst of each; ``not_judged``: checks that none of them judged,
+    and ``judged``: those that all of them did.
     ``omitted``: figures that are not in it, since not all of its runs have them or one had wrong data. They are empty
     in a baseline from before they were kept.
     """
@@ -86,4 +89,5 @@ class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):
     outcomes: Mapping[str, str] = field(default_factory=dict)
     omitted: tuple[str, ...] = ()
     not_judged: tuple[str, ...] = ()
+    judged: tuple[str, ...] = ()
     SCHEMA: ClassVar[str] = "raybench.baseline/1"

@@ -18,8 +18,16 @@ _Speaker = tuple[str, ProcessKey | None, int | None]  # file, process, thread
 _ENDS = frozenset({"failure-frame", "run-error", "python-error"})
 _DIES = " No communicator came to be after it, and no other line shows why the run failed."
 MAX_LINES_BETWEEN = 60  # of other ranks, between a warning and the stack that it begins
-_NO_CAUSES = frozenset(
-    {"unclassified-warning", "log-too-quiet", "log-truncated", "run-failed", "peer-died", "watchdog-timeout"}
+_NO_CAUSES = frozenset(  # TCP is what was left; the warnings that it quotes are those of what kept RDMA away
+    {
+        "unclassified-warning",
+        "log-too-quiet",
+        "log-truncated",
+        "run-failed",
+        "peer-died",
+        "watchdog-timeout",
+        "tcp-fallback",
+    }
 )
 
 

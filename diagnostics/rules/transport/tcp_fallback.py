@@ -52,16 +52,17 @@ def check(facts: JobFacts) -> Outcome:
     declined = transport.declined(facts)  # a plugin that an image brings along shows no NIC
     if network == "plugin:FastSocket" and not wanted:
         return CLEAR
+    taken = [event for event in facts.of("network", "socket-devices") if _is_tcp(event)]
     lines = (
         [channel.event for channel in channels[:2]]
-        + facts.of("network", "socket-devices", "ib-no-device")[:2]
+        + [event for event in facts.of("network", "socket-devices", "ib-no-device") if _is_tcp(event)][:2]
         + (wanted or declined)[:3]
     )
     interfaces = sorted(
         {name for event in facts.of("socket-devices") for name in transport.interface_names(event) if name}
     )
     over = f" on {', '.join(interfaces[:4])}" if interfaces else ""
-    shown = facts.of("network", "socket-devices") or [channel.event for channel in channels] or lines
+    shown = taken or [channel.event for channel in channels] or lines
     finding = conclude(
         facts,
         sorted(lines, key=lambda event: event.origin.sequence),
@@ -76,6 +77,11 @@ def check(facts: JobFacts) -> Outcome:
     )
     # where RDMA was there or wanted, what kept it away stands before the choice of TCP, and above it
     return found(replace(finding, sequence=shown[0].origin.sequence) if wanted else finding)
+
+
+def _is_tcp(event: Event) -> bool:
+    """Whether a line names TCP, not the network of a rank that has another."""
+    return event.kind != "network" or transport.network_class(event.fields["name"], None) in transport.TCP_NETWORKS
 
 
 def _explain(*, wanted: bool, declined: Sequence[Event]) -> str:

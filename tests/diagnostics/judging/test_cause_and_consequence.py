@@ -46,6 +46,11 @@ ONE_NODE = [
     for number, rank in enumerate(BOTH)
 ]
 NONE_ON_B = [B + "NCCL INFO NET/Socket : Using [0]eth0:10.0.0.2<0>", B + "NCCL INFO Using network Socket"]
+IB_TO_TCP = [
+    A + "NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/0/GDRDMA",
+    B + "NCCL INFO Channel 00/0 : 0[0] -> 1[0] [receive] via NET/Socket/0",
+]
+STACK_ON_B = [B + f"NCCL INFO {frame} -> 3" for frame in ("transport.cc:183", "init.cc:1263", "init.cc:1548")]
 UNAVAILABLE = (
     "socketStartConnect: connect to 10.0.0.2<5> returned Resource temporarily unavailable, retrying ({}/34) after sleep"
 )
@@ -108,6 +113,8 @@ OVER_IB = channels("NET/IB/0/GDRDMA")
         ([NO_DEVICE, TCP, NODES, OVER_TCP, COMPLETE], "tcp-fallback", "warning"),
         # what kept one rank from the network of the others stands above their disagreement
         ([ON_A, [B + CANNOT_OPEN], NONE_ON_B, NODES, warned(CLOSED)], "rdma-device-not-openable", "critical"),
+        ([ON_A, [B + CANNOT_OPEN], NONE_ON_B, NODES, IB_TO_TCP, STACK_ON_B], "rdma-device-not-openable", "critical"),
+        ([ON_A, [B + CANNOT_OPEN], NONE_ON_B, ONE_NODE, COMPLETE], "", "ok"),
         ([ON_A, [B + NO_VERBS], NONE_ON_B, NODES, warned(CLOSED)], "libibverbs-missing", "critical"),
         ([ON_A, NONE_ON_B, NODES, warned(CLOSED)], "ranks-disagree-on-transport", "critical"),
         ([verbs(), [B + CANNOT_OPEN.replace("mlx5_0", "mlx5_1")], NODES, OVER_IB, COMPLETE], "", "ok"),

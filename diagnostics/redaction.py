@@ -85,10 +85,12 @@ def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> 
     redactor = redactor or Redactor()
     hosts = {row.host for row in diagnosis.ranks if row.host}
     hosts.update(host for finding in diagnosis.findings for host in finding.hosts)
+    hosts.update(row.host for job in diagnosis.jobs for row in job.ranks if row.host)  # jobs are named after some
     redactor.learn(hosts)
     for finding in diagnosis.findings:  # a file may be named after a host that only a later line shows
         for evidence in (*finding.evidence, *finding.victims):
             redactor.text(evidence.text)
+    redactor.text(diagnosis.explanation)  # may name a host before it quotes the line that shows it
     return replace(
         diagnosis,
         explanation=_explanation(diagnosis, redactor),

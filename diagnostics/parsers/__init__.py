@@ -55,6 +55,7 @@ _BODIES = frozenset(
         "files-exhausted", "foreign-connection", "gid-unreadable", "gpu-out-of-memory", "ipc-failed", "library-missing",
         "link-layer-mismatch", "message-truncated", "net-device-mismatch", "network-not-found", "no-interface",
         "no-transport", "nvls-failed", "ofi-failed", "peer-closed", "plugin-none", "plugin-registration-failed",
+        "plugin-request-failed", "algorithm-syntax",
         "roce-sign",
         "rank-count-mismatch", "search-failed", "shm-attach-failed", "shm-extend-failed", "topology-file-bad",
         "verbs-failed", "version-mismatch",

@@ -29,6 +29,15 @@ PATTERNS = (
             "ncclCommInitRank comm 0x563a62844c90 rank 0 nranks 2 cudaDev 0 nvmlD",
         ),
     ),
+    Pattern(  # 2.22 and newer
+        kind="rank-named",
+        literal="Init timings",
+        expression=r"^Init timings(?: - \w{1,60})?: rank (?P<rank>\d{1,6}) nranks (?P<nranks>\d{1,6}) total ",
+        samples=(
+            "Init timings - ncclCommInitRank: rank 0 nranks 16 total 3.08 (kernels 0.36, alloc 0.89, bootstrap 0.09)",
+            "Init timings: rank 3 nranks 8 total 1.20 (kernels 0.36, bootstrap 0.09)",
+        ),
+    ),
     Pattern(  # of the first ring, which has every rank once
         kind="ring",
         literal="Channel 00",

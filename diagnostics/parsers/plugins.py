@@ -129,6 +129,18 @@ PATTERNS = (
         expression=r"Unable to register memory.*RC: (?P<code>-?\d+)",
         samples=("NET/OFI Unable to register memory (type = 2) for device 0. RC: -12, Error: Cannot allocate memory",),
     ),
+    Pattern(  # of Google's GPUDirect-TCPX
+        kind="plugin-registration-failed",
+        literal="x_reg_mr failed",
+        expression=r"(?P<insert>gpu_[rt]x_reg_mr failed -?\d+)",
+        samples=("gpu_tx_reg_mr failed -5",),
+    ),
+    Pattern(
+        kind="plugin-registration-failed",
+        literal="only RegMr",
+        expression=r"(?P<insert>p2pdma api won't work with only RegMr.*)",
+        samples=("p2pdma api won't work with only RegMr, due to alignment issue",),
+    ),
     Pattern(
         kind="plugin-request-failed",
         literal="completed with error",

@@ -118,10 +118,14 @@ PATTERNS = (
     Pattern(
         kind="address-invalid",
         literal="getaddrinfo",
-        expression=(
-            r"error encountered when getting address info : (?P<reason>.*)|getaddrinfo.*(?P<why>failed|not known)"
-        ),
-        samples=("Net : error encountered when getting address info : Name or service not known (getaddrinfo)",),
+        expression=r"getaddrinfo.*(?P<why>failed|not known)",
+        samples=("getaddrinfo of node7 failed",),
+    ),
+    Pattern(
+        kind="address-invalid",
+        literal="getting address info",
+        expression=r"error encountered when getting address info ?: (?P<reason>.*)",
+        samples=("Net : error encountered when getting address info : Name or service not known",),
     ),
     Pattern(
         kind="peer-closed",

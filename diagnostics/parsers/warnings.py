@@ -61,6 +61,8 @@ _TABLE = r"""
 + One-sided RMA requires CUDA driver * or later (found
 requires CUDA driver * or later (found
 + Unable to create thread context due to old driver
+[driver-library-missing]
++ Failed to find CUDA library *
 [cuda-refused]
 + Failed to create CUDA context on device *
 + Failed to set CUDA device *

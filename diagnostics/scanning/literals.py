@@ -234,6 +234,12 @@ BODIES = (
     "Failed to create CUDA",
     "Failed to set CUDA",
     "Failed to malloc",
+    "find CUDA library",
+    "x_reg_mr failed",
+    "completed with error",
+    "Unrecognized element",
+    "Unrecognized prefix",
+    "only RegMr",
     "GIN plugin ",
     "RMA-capable",
     "to use GIN",
@@ -428,6 +434,7 @@ DETAIL = (
     rb"SHARP",
     rb"opCount ",
     rb"TUNER/Plugin",
+    rb"Init timings",
     rb"nranks [0-9]{1,6}(?: cudaDev [^\n-]{0,60})?(?:[\r\n]|$)",
 )
 INIT_MARK = b"- Init "  # in each start and completion of a communicator

@@ -30,6 +30,9 @@ TESTS = """\
     ("n1:7:7 [0] NCCL INFO comm 0x1 rank 3 nranks 8 cudaDev 0 busId 35000 - Destroy COMPLETE\n", 8, None),
     ("n1:7:7 [0] NCCL INFO comm 0x1 rank 3 - Destroy COMPLETE\n", None, None),
     ("n1:7:7 [0] NCCL INFO Channel 00/0 : 16[17] -> 18[21] via P2P/IPC comm 0x5609 nRanks 32\n", 32, None),  # RCCL
+    ("n1:7:7 [0] NCCL INFO Init timings - ncclCommInitRank: rank 0 nranks 16 total 3.08 (kernels 0.36)\n", 16, None),
+    ("n1:7:7 [0] NCCL INFO Init timings: rank 3 nranks 8 total 1.20 (kernels 0.36, bootstrap 0.09)\n", 8, None),
+    ("n1:7:7 [0] NCCL INFO Bootstrap timings total 0.09 (create 0.00, send 0.00, recv 0.04, ring 0.04)\n", None, None),
     (TESTS + "#\n", 2, 2),
     (2 * (TESTS + "#\n"), 2, 2),  # two programs, one after the other
     (TESTS + "#\n" + TESTS.replace("gpu-b", "gpu-c") + "#\n", None, None),

@@ -235,7 +235,26 @@ _TRANSFERS = (
     ),
 )
 
+_SHARP = (  # which NCCL's plugin calls for CollNet, and does without
+    (
+        "] ERROR sharp_",
+        r"\] ERROR (?P<reason>sharp_\w+.*)",
+        "[n1:1:2857 - context.c:415] ERROR sharp_get_job_data_len failed: Failed to connect to SHArP AM",
+    ),
+    (
+        "] ERROR SHArP",
+        r"\] ERROR (?P<reason>SHArP.*)",
+        "[n1:0:71 unique id 33] ERROR SHArPd job request failed",
+    ),
+    (
+        "] ERROR collect_ports_data",
+        r"\] ERROR (?P<reason>collect_ports_data: .*)",
+        "[n1:1:2857 unique id 1201] ERROR collect_ports_data: failed to find valid ports",
+    ),
+)
+
 PATTERNS = (
+    *rows("sharp-unavailable", _SHARP),
     *rows("verbs-failed", _VERBS, _NUMBERED, _UCX_VERBS, _NVSHMEM_VERBS),
     *rows("store-failed", _UCX_REACH),
     *rows("gid-unreadable", _UCX_ROWS),

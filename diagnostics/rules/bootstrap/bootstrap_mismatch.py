@@ -1,8 +1,9 @@
 """Processes that do not belong together met.
 
 Symptom: ``Bootstrap Root : mismatch in rank count from procs 16 : 8``, ``rank 0 of 2 ranks has already checked in``,
-``Invalid rank requested : 5/2``, ``wrong magic``, an unexpected address family, ``Message truncated : received 1024
-bytes instead of 256``; more workers in PyTorch's store than the world has (``world_size=4, worker_count=16``).
+``Invalid rank requested : 5/2``, ``wrong magic``, ``wrong type 1 != 3`` (kinds other than networks), an unexpected
+address family, ``Message truncated : received 1024 bytes instead of 256``; more workers in PyTorch's store than the
+world has (``world_size=4, worker_count=16``).
 
 Why: two launches share one address, id or store, the world sizes differ, a port scanner called, or the peers' NCCL
 versions differ.
@@ -15,7 +16,9 @@ Source: NCCL's bootstrap.cc and socket.cc.
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
+from diagnostics.rules.transport.ranks_disagree_on_transport import is_of_networks
 
+_STRANGERS = frozenset({"magic", "type", "address family", "address"})
 _AT_STORE = ("ranks-missing", "ranks-awaited")
 
 
@@ -24,7 +27,7 @@ def check(facts: JobFacts) -> Outcome:
     unknown_clients = [
         event
         for event in facts.of("foreign-connection")
-        if event.fields.get("what") in ("magic", "address family", "address") and event.origin.level != "INFO"
+        if event.fields.get("what") in _STRANGERS and event.origin.level != "INFO" and not is_of_networks(event)
     ]
     truncated = [event for event in facts.of("message-truncated") if event.fields["what"].startswith("Message")]
     counts = facts.of("rank-count-mismatch") + [event for event in facts.of(*_AT_STORE) if _is_too_many(event, facts)]
@@ -38,7 +41,7 @@ def check(facts: JobFacts) -> Outcome:
     elif all("address" in event.fields["what"] for event in unknown_clients):
         summary = "A peer sent an address that is none: it found no interface, or runs another NCCL version"
     else:
-        summary = "A connection from outside the job reached NCCL's port"
+        summary = "A connection from outside the job, or of another kind, reached NCCL's port"
     return found(
         conclude(
             facts,

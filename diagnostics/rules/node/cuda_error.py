@@ -93,7 +93,7 @@ def check(facts: JobFacts) -> Outcome:
     events += [event for event in facts.of("device-error") if not says_memory(event) and not _went_on(event, facts)]
     events = [event for event in events if (event.origin.file, event.origin.line) not in shared]
     if not events:
-        return _by_result(facts)
+        return _without_driver(facts) or _by_result(facts)
     events.sort(key=lambda event: (not _is_of_hardware(event), event.origin.sequence))
     reason = (events[0].fields.get("reason") or events[0].fields.get("text", "")).strip()
     api = "CUDA" if facts.library == "NCCL" else "HIP"
@@ -140,6 +140,26 @@ def _meaning(reason: str) -> str:
         )
     return next(
         (text for sign, text in _MEANING if sign.lower() in reason.lower()), "The text names what CUDA refused."
+    )
+
+
+def _without_driver(facts: JobFacts) -> Outcome | None:
+    """NCCL does not find the driver's library, tries to do without, and no line shows that it works."""
+    events = stopped_at(facts, "driver-library-missing")
+    if not events or facts.works or facts.steps:
+        return None
+    return found(
+        conclude(
+            facts,
+            events,
+            severity="warning",
+            confidence="possible",
+            summary="The CUDA driver's library (libcuda.so) is not where the loader looks for it",
+            explanation="NCCL does without what it needs the library for, and the log does not show that it works so. "
+            "Under WSL it is in /usr/lib/wsl/lib, in containers the runtime of NVIDIA brings it: add its folder to "
+            "LD_LIBRARY_PATH, or name it in NCCL_CUDA_PATH.",
+            actions=("give-gpu",),
+        )
     )
 
 

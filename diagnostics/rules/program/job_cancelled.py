@@ -1,7 +1,8 @@
 """The job was ended from outside before its program ended.
 
 Symptom: ``CANCELLED AT ... DUE TO TIME LIMIT`` (Slurm), ``job killed: walltime`` (PBS), ``TERM_RUNLIMIT`` (LSF),
-``DeadlineExceeded`` or ``Preempted`` (Kubernetes), ``got signal: 15`` (torchrun), ``KeyboardInterrupt``.
+``DeadlineExceeded`` or ``Preempted`` (Kubernetes), ``got signal: 15``, ``Received 1 death signal`` (torchrun),
+``KeyboardInterrupt``.
 
 Why: its time limit was over, something more urgent took its place, or somebody stopped it. The network need not be at
 fault; but the work is not done, and a job that is slower than planned ends in the same way.
@@ -24,6 +25,7 @@ _REASONS = (
         "its time limit was over",
     ),
     (r"(?i)preempt|RECLAIM", "it was preempted"),
+    (r"SIGHUP|Hangup|\b1 death|signal: 1\b", "its terminal or session ended (SIGHUP)"),
     (r"KeyboardInterrupt|SIGINT|\b2 death|signal: 2\b|OWNER", "it was stopped by its user"),
 )
 _OF_MEMORY = r"(?i)oom|out of memory"

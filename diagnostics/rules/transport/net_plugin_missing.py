@@ -63,7 +63,8 @@ def _absent(facts: JobFacts, name: str, event: Event) -> Finding:
     network = transport.job_network(facts)
     over_tcp = network in transport.TCP_NETWORKS and facts.multi_node is not False
     went_on = f" NCCL went on with {network}." if network not in ("unknown", "none") else ""
-    direct = transport.gpu_direct(facts) is not False or facts.multi_node is False
+    alone = facts.world_size == 1  # which does not show how many nodes the job is meant for
+    direct = not alone and (transport.gpu_direct(facts) is not False or facts.multi_node is False)
     return conclude(
         facts,
         [event],

@@ -23,6 +23,8 @@ from diagnostics.facts import JobFacts, Process, ProcessKey
 from diagnostics.findings import Finding
 from diagnostics.rules.base import CLEAR, MAX_NAMED, Outcome, Rule, conclude, found
 
+_NETWORKS = frozenset({"3", "4"})  # ncclSocketTypeNetSocket, ncclSocketTypeNetIb; 1 bootstrap, 2 proxy, 5 RAS
+
 
 def check(facts: JobFacts) -> Outcome:
     """Found where processes chose different networks, or where a handshake shows it."""
@@ -101,7 +103,7 @@ def _conclude(facts: JobFacts, chosen: Mapping[str, Sequence[tuple[str, Event]]]
 
 
 def _from_handshake(facts: JobFacts) -> Outcome:
-    events = [event for event in facts.of("foreign-connection") if event.fields.get("what") == "type"]
+    events = [event for event in facts.of("foreign-connection") if is_of_networks(event)]
     if not events:
         return CLEAR
     return found(
@@ -114,9 +116,15 @@ def _from_handshake(facts: JobFacts) -> Outcome:
             explanation="The handshake carries the kind of connection, and the peer meant another one. This "
             "happens when the "
             "variables or the NCCL version of the nodes differ, for instance when mpirun did not forward them (-x).",
-            occurrences=facts.count("foreign-connection"),
+            occurrences=len(events),
         )
     )
+
+
+def is_of_networks(event: Event) -> bool:
+    """Whether both kinds of a handshake are networks: sockets on one side, verbs on the other (NCCL's socket.h)."""
+    kinds = {event.fields.get("seen"), event.fields.get("wanted")}
+    return event.fields.get("what") == "type" and kinds <= _NETWORKS
 
 
 RULE = Rule(

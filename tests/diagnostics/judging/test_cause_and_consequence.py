@@ -259,3 +259,19 @@ def test_no_plugin_is_nothing_where_verbs_need_none() -> None:
     diagnosis = diagnosis_of([command, verbs(), NODES, OVER_IB, COMPLETE])
     assert diagnosis.verdict == "ok"
     assert not diagnosis.findings
+
+
+NVLINK = "P2P is disabled between NVLINK connected GPUs 1 and 0. This should not be the case given their connectivity"
+VERBS = "Failed to open libibverbs.so[.1]"
+RESULT = "[1,0]<stderr>:horovod.common.exceptions.HorovodInternalError: ncclCommInitRank failed: unhandled system error"
+
+
+@pytest.mark.parametrize(("warned", "top"), [
+    (f"graph/paths.cc:341 NCCL WARN {NVLINK}", "p2p-disabled"),
+    (f"misc/ibvwrap.cc:63 NCCL WARN {VERBS}", "run-failed"),  # NCCL goes on with sockets
+    ("misc/ibvwrap.cc:63 NCCL WARN Call to ibv_open_device failed", "run-failed"),
+])  # fmt: skip
+def test_without_a_stack_the_last_warning_before_a_result_is_what_nccl_stopped_at(warned: str, top: str) -> None:
+    """NCCL_DEBUG=WARN shows no stack."""
+    diagnosis = threads.diagnose(f"{A}{warned}\n{RESULT}\n")
+    assert (diagnosis.verdict, diagnosis.findings[0].rule) == ("critical", top)

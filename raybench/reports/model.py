@@ -101,6 +101,9 @@ class Facts:
     wide: bool = False
 
 
+_LONGEST_FIGURE = 40  # characters, with its interval and unit: what is longer is a sentence, which may be broken
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A grid. The first ``text_columns`` are text, the others figures. ``turned``: many columns with long headings.
@@ -114,6 +117,12 @@ class Table:
     text_columns: int = 1
     turned: bool = False
     headed: bool = False
+
+    @property
+    def text_places(self) -> frozenset[int]:
+        """The columns that are text, by number: the first ones, and those with a sentence, as of what is to be done."""
+        long = {place for row in self.grid.rows for place, cell in enumerate(row) if len(cell.text) > _LONGEST_FIGURE}
+        return frozenset({*range(self.text_columns), *long})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

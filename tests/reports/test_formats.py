@@ -213,3 +213,17 @@ def test_a_report_of_names_and_figures_has_all_of_them() -> None:
     content = json.loads(path.read_text())
     assert {"world_size", "strategy", "wire_bytes_per_rank", "peak"} <= names
     assert set(content["memory"]) <= names
+
+
+def test_a_column_of_sentences_is_broken_and_one_of_figures_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is to be done, in the last column of a table of figures, would else be moved sideways to be read."""
+    figure, sentence = (
+        "12.34 ms [11.98 ms, 12.71 ms] (5 of 5)",
+        "a larger batch or --dtype bf16 may help: compute limits it",
+    )
+    cells = tuple(Cell(text=text) for text in ("ddp tiny", figure, sentence))
+    grid = Grid(headings=("of", "figure", "to do"), rows=(cells,))
+    page = shown("html", replace(REPORT, blocks=(Table(grid=grid),)), monkeypatch)
+    wraps = [f">{cell.text}</td>" in page and f' text">{cell.text}</td>' in page for cell in cells]
+    assert wraps == [True, False, True]
+    assert '<th scope="col" class="text">to do</th>' in page

@@ -27,7 +27,7 @@ LINES = ("# VERDICT", "# raybench run", "# !! EMULATED", "  all_reduce", "# ~", 
 PLACES = ('class="verdict">', ">EMULATED: 2", ">Training (", ">What limits", ">Phases of", ">Communication")
 _COLOUR = "#b45309"
 _FONT = 'fill="#fff" font-family="arial" font-size="15" font-weight="bold"'
-_PAGE = (1000, 1390)  # pixels
+_PAGE = (1240, 1390)  # pixels
 _COLOURS = 128
 
 

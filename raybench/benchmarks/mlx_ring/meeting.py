@@ -49,7 +49,8 @@ def meet(assignment: RankAssignment, store: Store) -> Any:
     Raises MissingMlxError, and RuntimeError where the ranks cannot connect to each other.
     """
     mlx = mlx_core()
-    with socket.create_server((_own_address(assignment), 0)) as held:  # until every rank has a port
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as held:  # until every rank has a port
+        held.bind((_own_address(assignment), 0))  # and never listens: who answers would be taken for MLX
         store.set(_key(assignment.rank), "{}:{}".format(*held.getsockname()))
         places = [[store.get(_key(rank)).decode()] for rank in range(assignment.world_size)]
     with tempfile.TemporaryDirectory(prefix="raybench-mlx-") as folder:

@@ -1,12 +1,18 @@
 """MLX's ring: what it refuses before anything is sent, what runs refuse, and real ranks over it."""
 
+import json
 import os
+import socket
 import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from raybench.benchmarks.base import UnsupportedError
 from raybench.benchmarks.events import PointMeasured
+from raybench.benchmarks.mlx_ring import meeting
 from raybench.benchmarks.mlx_ring.ring import Ring
 from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.config import RunConfig
@@ -68,6 +74,38 @@ def test_without_mlx_the_run_says_what_to_install(monkeypatch: pytest.MonkeyPatc
         check_embedded(RunConfig(backend="mlx", nodes=2, suite="all_reduce"))
     monkeypatch.undo()
     check_embedded(RunConfig(backend="gloo", nodes=2, suite="all_reduce"))
+
+
+class Refusing(dict[str, bytes]):
+    """A store that tries to connect to the rank whose key it was given, when another's is asked for."""
+
+    def set(self, key: str, value: str) -> None:
+        self[key] = value.encode()
+
+    def get(self, key: str) -> bytes:  # type: ignore[override]
+        address, _, port = self["raybench/mlx/0"].decode().rpartition(":")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((address, int(port)), timeout=5)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((address, int(port)))
+        return self.setdefault(key, b"127.0.0.1:9")
+
+
+def test_a_port_that_is_held_answers_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLX of the next rank would take the connection for one to MLX, and both wait for ever."""
+    hosts: list[str] = []
+
+    class Distributed:
+        @staticmethod
+        def init(**_: object) -> str:
+            hosts.append(Path(os.environ["MLX_HOSTFILE"]).read_text(encoding="ascii"))
+            return "group"
+
+    monkeypatch.setattr(meeting, "mlx_core", lambda: SimpleNamespace(distributed=Distributed))
+    assignment = SimpleNamespace(rank=0, world_size=2, master_address="127.0.0.1")
+    store = Refusing()
+    assert meeting.meet(cast("Any", assignment), cast("Any", store)) == "group"
+    assert json.loads(hosts[0]) == [[store["raybench/mlx/0"].decode()], ["127.0.0.1:9"]]
 
 
 @pytest.mark.long

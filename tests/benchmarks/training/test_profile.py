@@ -3,6 +3,7 @@
 import gzip
 import json
 import time
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -129,11 +130,15 @@ def test_ranks_that_keep_traces_say_who_they_wait_for(tmp_path: Path, monkeypatc
     assert operations.title.startswith("Operators of ddp mlp")
     trace = json.loads(gzip.decompress(min(tmp_path.iterdir()).read_bytes()))
     check_format(trace)
+    check_nesting(trace)
     marked = [one["name"] for one in sorted(trace["traceEvents"], key=lambda one: float(one.get("ts", 0)))]
     phases = [name for name in marked if name.startswith("raybench.") and name != "raybench.step"]
     assert (
         phases == ["raybench.data", "raybench.copy", "raybench.forward", "raybench.backward", "raybench.optimizer"] * 4
     )
+    assert [name for name in marked if name.startswith("ProfilerStep#")] == [
+        f"ProfilerStep#{step}" for step in range(4)
+    ]
 
 
 def check_format(trace: dict[str, Any]) -> None:
@@ -145,6 +150,22 @@ def check_format(trace: dict[str, Any]) -> None:
         assert one["ph"] == "M" or float(one["ts"]) >= 0
         assert one["ph"] != "X" or float(one["dur"]) >= 0
         assert one["ph"] not in {"s", "f"} or "id" in one
+
+
+def check_nesting(trace: dict[str, Any]) -> None:
+    """Of two slices of a thread one holds the other, or they are apart: Perfetto leaves out those that only overlap."""
+    threads: defaultdict[tuple[object, object], list[tuple[float, float]]] = defaultdict(list)
+    for one in trace["traceEvents"]:
+        if one["ph"] == "X":
+            threads[one["pid"], one["tid"]].append((float(one["ts"]), -float(one["dur"])))
+    for slices in threads.values():
+        open_until: list[float] = []
+        for begin, negative in sorted(slices):
+            while open_until and open_until[-1] <= begin:
+                open_until.pop()
+            end = begin - negative
+            assert not open_until or end <= open_until[-1] + 0.001  # us, of which traces have three digits
+            open_until.append(end)
 
 
 def test_a_rank_that_is_alone_keeps_a_trace_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

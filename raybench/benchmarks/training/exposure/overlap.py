@@ -28,7 +28,7 @@ from raybench.benchmarks.timing import synchronize
 from raybench.benchmarks.training.exposure.agreement import agreed, timed
 from raybench.benchmarks.training.exposure.division import Division, division_of
 from raybench.benchmarks.training.exposure.replay import Grouping, replay, replayed
-from raybench.benchmarks.training.exposure.trace import STEP, Operation, Shares, StepTrace, shares_of, steps_of
+from raybench.benchmarks.training.exposure.trace import COUNTED, STEP, Operation, Shares, StepTrace, shares_of, steps_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.ranges import in_nsight_systems
 from raybench.benchmarks.training.record import Exposure
@@ -109,9 +109,9 @@ def traced(
     if all_threads:
         settings["experimental_config"] = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
     with torch.profiler.profile(activities=activities, record_shapes=True, **settings) as profiler:
-        for _ in range(_PROFILED):
+        for number in range(_PROFILED):
             synchronize(context)
-            with torch.profiler.record_function(STEP):
+            with torch.profiler.record_function(f"{COUNTED}{number}"), torch.profiler.record_function(STEP):
                 trainer.step(0)
                 if context.device.type == "cuda":  # gpu: profiler-overlap
                     torch.cuda.synchronize(context.device)

@@ -16,6 +16,7 @@ from raybench.performance_model.layout import Operation as LayoutOperation
 from raybench.performance_model.layout import wire_factor
 
 STEP = "raybench.step"
+COUNTED = "ProfilerStep#"  # what TensorBoard's profiler plugin and HTA take for the steps of a trace
 HOST_GAP_US = 200.0
 _DEVICE_COMPUTE = ("kernel", "gpu_memcpy", "gpu_memset")
 

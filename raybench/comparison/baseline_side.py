@@ -58,6 +58,7 @@ def _kept(key: FigureKey, one: SideFigure) -> BaselineFigure:
         stolen=one.stolen if len(one.stolen) == len(one.runs) else (),
         verified=one.verified,
         limits=one.limits,
+        is_capped=one.is_capped,
         lost=one.lost if len(one.lost) == len(one.runs) else (),
     )
 
@@ -97,4 +98,5 @@ def _figure(one: BaselineFigure) -> tuple[FigureKey, SideFigure]:
         lost=one.lost,
         verified=one.verified,
         limits=one.limits,
+        is_capped=one.is_capped,
     )

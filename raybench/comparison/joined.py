@@ -62,6 +62,7 @@ def _joined(before: SideFigure, one: SideFigure) -> SideFigure:
         problem=problem,
         verified=verified,
         limits=(*before.limits, *one.limits),
+        is_capped=before.is_capped and one.is_capped,
         results=results,
         again=before.again or one.again,
     )

@@ -235,7 +235,8 @@ def _of_training(one: TrainingPoint, allowed: float) -> Quantities:
 
 def _of_memory(one: MemoryPoint) -> Quantities:
     if one.complete and one.largest_batch:
-        yield "largest batch", replace(counted(one.largest_batch, "", "higher"), limits=(one.limit_bytes,))
+        figure = counted(one.largest_batch, "", "higher")
+        yield "largest batch", replace(figure, limits=(one.limit_bytes,), is_capped=one.reached_most)
     for use in one.uses:
         if use.peak:
             yield f"peak memory, batch {use.batch_size}", counted(use.peak, "bytes", "lower", allowed=ALLOWED)

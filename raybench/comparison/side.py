@@ -62,6 +62,7 @@ class SideFigure:
     lost: tuple[tuple[tuple[float, ...], ...], ...] = ()
     verified: bool | None = None  # that its data is right; None where it was not checked
     limits: tuple[int, ...] = ()  # bytes of memory that each of its runs had to fill
+    is_capped: bool = False  # it ended where it was told to in all of them, with memory left
     results: int = 1  # of how many results it is
     again: bool = False  # launched again since its launches lay apart, until they lay together
     order: float = 0.0  # of the point within its benchmark
@@ -105,7 +106,7 @@ class SideFigure:
     def is_within_other_limits(self, other: "SideFigure") -> bool:
         """Whether their runs had more or less memory to fill than each other, by more than what comes and goes."""
         limits = (*self.limits, *other.limits)
-        return bool(limits) and max(limits) > SAME_LIMIT * min(limits)
+        return not (self.is_capped and other.is_capped) and bool(limits) and max(limits) > SAME_LIMIT * min(limits)
 
     @property
     def stolen_share(self) -> float | None:

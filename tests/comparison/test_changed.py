@@ -135,8 +135,11 @@ def test_a_search_within_another_limit_is_another_configuration(
     found, unlike = compare(sides, gate=0.05), compare(sides, gate=0.05, allow_unlike=True)
     assert (found.exit_code, said_of_it in found.verdict_reason) == (gated, True), found.verdict_reason
     assert (unlike.exit_code, said_of_it in unlike.verdict_reason) == (0, True)
-    runs = [replace(side, figures={key: replace(side.figures[key])}, run_ids=(side.name,)) for side in sides]
-    assert bool(joined_side("both", runs).figures[key].problem) == bool(said_of_it)
+    assert bool(joined_side("both", sides).figures[key].problem) == bool(said_of_it)
+    capped = [replace(side, figures={key: replace(side.figures[key], is_capped=True)}) for side in sides]
+    assert compare(capped, gate=0.05).exit_code == 0  # neither of them filled it
+    for mixed in ([capped[0], sides[1]], [sides[0], capped[1]]):
+        assert compare(mixed, gate=0.05).exit_code == gated
 
 
 @pytest.mark.parametrize(
@@ -272,7 +275,7 @@ def without_a_batch(content: dict[str, Any]) -> None:
 
 
 def within_more(content: dict[str, Any]) -> None:
-    content["benchmarks"][0]["points"][0]["limit_bytes"] *= 2
+    content["benchmarks"][0]["points"][0] |= {"limit_bytes": 2**30, "reached_most": False}
 
 
 def partial(content: dict[str, Any]) -> None:
@@ -292,6 +295,7 @@ def fewer_trials(content: dict[str, Any]) -> None:
     ("path", "change", "exit_code", "reason"),
     [
         (MEMORY, without_a_batch, 1, "fits no batch"),
+        (MEMORY, lambda content: content["benchmarks"][0]["points"][0].update(limit_bytes=2**30), 0, "no regression"),
         (MEMORY, within_more, 3, "has a limit of 1 GiB, not 0.5 GiB (--unlike compares"),
         (COLLECTIVE, partial, 3, "its verdict is incomplete"),
         (STUDIES[1], failed_trial, 1, "failed in "),

@@ -24,7 +24,7 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
     a baseline from before they were kept. ``stolen``: of each run the share of its processors that other virtual
     machines had, None where unknown; ``lost[run][launch][node]``: of which nodes, none of a run that does not know it.
     ``verified``: that the data of all runs was right; None where that is not known. ``limits``: bytes of memory that
-    each run had to fill, of those that fill it. The other fields are those of a
+    each run had to fill, of those that fill it; ``is_capped``: none of them did. The other fields are those of a
     comparison's figure.
     """
 
@@ -43,6 +43,7 @@ class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
     lost: tuple[tuple[tuple[Share, ...], ...], ...] = ()
     verified: bool | None = None
     limits: tuple[Annotated[int, Meta(ge=0)], ...] = ()
+    is_capped: bool = False
 
     def contradiction(self) -> str | None:
         """Whether each of its runs has a figure, and samples are those of these launches."""

@@ -87,6 +87,9 @@ _OPTIONS: list[Any] = [
     click.option("--selective-checkpointing", is_flag=True, help="Compute all but attention and every second matrix "
                  "product again."),
     click.option("--no-flash-attention", is_flag=True, help="Attention that stores its probabilities."),
+    click.option("--native-attention/--no-native-attention", default=None, help="Whether attention runs on the "
+                 "instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN, Transformer Engine) or on "
+                 "Ampere's (FlashAttention-2).  [default: unknown, the bounds hold either way]"),
     click.option("--masked-attention", is_flag=True, help="Attention that is given a mask, as transformers' sdpa is "
                  "with padded samples (not with packing or flash_attention_2): all scores, by a slower kernel."),
     click.option("--bucket-view/--no-bucket-view", default=True, help="DDP with gradient_as_bucket_view, as raybench "

@@ -89,7 +89,7 @@ def _latent_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def _score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """Of FlashAttention a sum a head, else the probabilities.
+    """Of FlashAttention a sum a head, else the probabilities; where some are dropped, a mask and what it leaves.
 
     Capped scores are no kernel of PyTorch's (transformers computes them operation by operation): kept are what tanh
     gives, the softmax in fp32 and its cast. FlashAttention-2 and 3 cap by themselves: fused kernels.
@@ -100,7 +100,8 @@ def _score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     if setup.flash_attention:
         return float(_SUM_BYTES * model.heads)
     wide = _FP32_BYTES if setup.wide_scores and setup.compute_bytes < _FP32_BYTES else 0
-    return float(model.heads * setup.sequence_length * (setup.compute_bytes + wide))
+    dropped = 1 + setup.compute_bytes if model.drops else 0
+    return float(model.heads * setup.sequence_length * (setup.compute_bytes + wide + dropped))
 
 
 def _dropout_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

@@ -97,7 +97,7 @@ def _checkpointed(run: Fitting, _: float) -> tuple[str, Fitting] | None:
 def _fused(run: Fitting, _: float) -> tuple[str, Fitting] | None:
     if run.setup.loss not in ("plain", "transformers"):
         return None
-    setup = replace(run.setup, kernels="fused", loss="fused")
+    setup = replace(run.setup, kernels="fused", loss="fused", loss_open=False)
     return "--kernels fused --loss fused", replace(run, setup=setup)
 
 

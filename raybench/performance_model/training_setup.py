@@ -80,7 +80,7 @@ class TrainingSetup:
     (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2; None: unknown. ``wide_norms``: autocast computes
     RMSNorm in fp32, as PyTorch's does from 2.12 on (pytorch/pytorch#188955); before, in the type of what it reads.
     ``wide_scores``: where scores are stored, their softmax is in fp32 and kept, as is its cast (transformers'
-    ``eager``).
+    ``eager``). ``loss_open``: nobody says which loss it is; memory has ``loss``, times lie between it and a fused one.
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
     well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
@@ -131,6 +131,7 @@ class TrainingSetup:
     masked_attention: bool = False
     wide_norms: bool = True
     wide_scores: bool = False
+    loss_open: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -274,12 +275,15 @@ def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> 
         setup = replace(setup, loss="transformers")
     # peft leaves what GPTQ has not packed in 16 bits; FSDP lays a block's weights side by side, in one type only
     is_fsdp = setup.strategy.startswith("fsdp")
+    setup = replace(setup, loss_open=not loss_known)
     setup = replace(setup, on_streams=setup.strategy == "zero3" or (setup.is_sharded and not kernels_known))
     casts_up = setup.quantized and setup.packing != "gptq" and not is_fsdp
+    stores_wide = not setup.flash_attention and (not kernels_known or setup.loss.startswith("transformers"))
+    setup = replace(setup, wide_scores=stores_wide)
     if kernels_known:
         return setup
     holds = is_fsdp and setup.lora_rank > 0 and setup.checkpointing
-    return replace(setup, upcast=casts_up, holds_inputs=holds, wide_scores=not setup.flash_attention)
+    return replace(setup, upcast=casts_up, holds_inputs=holds)
 
 
 def shard_count(setup: TrainingSetup, layout: Layout) -> int:

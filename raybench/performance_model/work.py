@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.activations import computing
+from raybench.performance_model.parallel.part import ModelPart
+from raybench.performance_model.step.output_layer import head_times, logit_bytes
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
@@ -62,10 +64,12 @@ _SEPARATE_NORM_PASSES, _SEPARATE_ROTATION_PASSES = 54, 20
 _BYTES_PER_SCORE = {"plain": (24, 36), "fused": (10, 16)}
 # How many kernels a block with experts starts, in units of a dense one's: routing, permutation, exchange over ranks and
 # grouped products. Of 18 published trainings (tests/performance_model/published/experts.csv) small micro-batches are
-# slow whatever their operations: with twice the starts half are within 1.15 of the prediction and nine of ten within
-# 1.62, with once 1.38 and 2.05; with three times 1.30.
-_EXPERTS_STARTS = 2.0
-_BYTES_PER_LOGIT = 24  # read and written by cross entropy in fp32, forward and backward
+# slow whatever their operations: with 2.3 times the starts 16 are within the bounds, whose middle is at the median of
+# what was published (1.04); with twice 14 (0.96), with 2.6 times 15 (1.09).
+_EXPERTS_STARTS = 2.3
+# The same of a dense block of a model that is cut, whose ranks start collectives and wait for each other's: of the fits
+# with 1, 1.25, 1.5 and 2 the second is nearest to the 57 published rows of 15 sources, and to all others.
+_CUT_STARTS = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +82,8 @@ class Work:
     half of it, and ``unsure`` is the other half; so is ``unsure_attention`` of attention. ``blocks``: whose kernels
     have to be started; ``hidden``: their width. ``is_held``: at its full power the GPU cannot keep its clock.
     ``is_halved``: it sums in fp32 at half the rate of its units (GeForce), which neither power nor memory then
-    holds back. ``casts``: what fp8 casts on average, and ``unsure_casts`` how much more or less it may be.
+    holds back. ``casts``: what fp8 casts on average, and ``unsure_casts`` how much more or less it may be; so
+    ``unsure_logits``, of a loss that nobody names, and ``unsure_products``, of an output layer of an even width.
     """
 
     at_peak: float
@@ -91,11 +96,13 @@ class Work:
     packed: float
     blocks: float
     adapted: float
-    hidden: int
+    hidden: float
     unsure: float = 0.0
     unsure_attention: float = 0.0
     casts: float = 0.0
     unsure_casts: float = 0.0
+    unsure_logits: float = 0.0
+    unsure_products: float = 0.0
     is_held: bool = False
     is_halved: bool = False
     is_gptq: bool = False
@@ -134,21 +141,26 @@ def work_of(
     has_separate = setup.has_separate_kernels
     gain, casts, unsure_casts = _fp8(gpu, model, setup) if dtype == "fp8" else (1.0, 0.0, 0.0)
     attended_seconds = tokens * computed * attention / (clock * peak * 1e12)
+    head, unsure_head = _head(model, setup, is_held)
+    moved, unsure_moved = logit_bytes(setup)
+    logits = tokens * model.vocabulary / bandwidth
     return Work(
         at_peak=tokens * (products + attention) / (peak * 1e12),
-        products=tokens * products / (gain * clock * peak * 1e12),
+        products=tokens * (products / gain + head) / (clock * peak * 1e12),
+        unsure_products=tokens * unsure_head / (clock * peak * 1e12),
         casts=casts,
         unsure_casts=unsure_casts,
         attention=slow * attended_seconds,
         unsure_attention=unsure * attended_seconds,
         elements=tokens * model.layers * (width * (1 + again / 3) + _score_bytes(model, setup)) / bandwidth,
         separate=separate * (0.5 if has_separate is None else float(has_separate)),
-        logits=tokens * model.vocabulary * _BYTES_PER_LOGIT / bandwidth,
+        logits=logits * moved,
+        unsure_logits=logits * unsure_moved,
         adapters=tokens * _adapter_bytes(model, setup) / bandwidth,
         packed=(2 + again) * model.linear_parameters / bandwidth if setup.quantized else 0.0,
         blocks=_started_blocks(model) * (1 + again / 3),
         adapted=model.layers * targets * (1 + again / 3),
-        hidden=model.hidden,
+        hidden=model.hidden * _narrowness(gpu, setup, dtype),
         unsure=separate / 2 if has_separate is None else 0.0,
         is_held=is_held,
         is_halved=any(name.startswith("GeForce") for name in gpu.devices),
@@ -158,7 +170,8 @@ def work_of(
 
 def _started_blocks(model: Transformer) -> float:
     """Blocks whose kernels are started, in units of a dense one's."""
-    return sum(kind.layers * (_EXPERTS_STARTS if kind.experts else 1.0) for kind in model.kinds())
+    dense = _CUT_STARTS if isinstance(model, ModelPart) else 1.0
+    return sum(kind.layers * (_EXPERTS_STARTS if kind.experts else dense) for kind in model.kinds())
 
 
 def is_amd(gpu: Gpu) -> bool:
@@ -182,6 +195,13 @@ def _fp8(gpu: Gpu, model: Transformer, setup: TrainingSetup) -> tuple[float, flo
     fewest, most = _AMD_FP8_BYTES if is_amd(gpu) else nvidia
     seconds = elements / (gpu.memory_gb_per_s * 1e9)
     return _AMD_FP8_TIMES if is_amd(gpu) else _FP8_TIMES, seconds * (fewest + most) / 2, seconds * (most - fewest) / 2
+
+
+def has_slower_attention(gpu: Gpu, setup: TrainingSetup) -> bool:
+    """Whether FlashAttention-2's instructions, an older generation's, are slower there than the GPU's own."""
+    peak = next((rate for rate in map(gpu.peak_tflops, TYPES) if rate), 0.0)
+    is_fixed = setup.whole_attention or setup.masked_attention or not setup.flash_attention
+    return peak > _FASTEST_WITHOUT_GAP_TFLOPS and not is_fixed
 
 
 def _attention_times(setup: TrainingSetup, is_held: bool) -> tuple[float, float]:
@@ -229,6 +249,28 @@ def _product_flops(model: Transformer, setup: TrainingSetup) -> float:
         adapters = model.lora_parameters(setup.lora_rank, setup.lora_targets)
         return 4.0 * model.computing_parameters + 6.0 * adapters + again
     return 6.0 * model.computing_parameters + again
+
+
+def _narrowness(gpu: Gpu, setup: TrainingSetup, dtype: str) -> float:
+    """How much less a product of a wide type waits for memory, as if it were so much wider: 1 in 16 bits.
+
+    By how much fewer operations it does for each byte at its peak.
+    """
+    wide, narrow = gpu.peak_tflops(dtype), next((rate for rate in map(gpu.peak_tflops, TYPES) if rate), None)
+    if dtype not in _WIDE_TYPES or wide is None or narrow is None:
+        return 1.0
+    return 2 * narrow / (setup.compute_bytes * wide)
+
+
+def _head(model: Transformer, setup: TrainingSetup, is_held: bool) -> tuple[float, float]:
+    """Operations for each token that an output layer of an unaligned width takes the time of, beside its own.
+
+    And how many more or fewer they may be. With a frozen base its weights have no gradient.
+    """
+    times, unsure = head_times(model, setup)
+    slower = 1 / _AMPERE_INSTRUCTIONS_SHARE if is_held and times > 1 else 1.0
+    own = (4.0 if setup.lora_rank else 6.0) * model.hidden * model.vocabulary
+    return own * (times * slower - 1), own * unsure * slower
 
 
 def _adapter_bytes(model: Transformer, setup: TrainingSetup) -> float:

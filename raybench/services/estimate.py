@@ -75,6 +75,7 @@ class EstimateOptions:
     activation_checkpointing: bool = False
     selective_checkpointing: bool = False
     no_flash_attention: bool = False
+    native_attention: bool | None = None
     masked_attention: bool = False
     bucket_view: bool = True
     kernels: "Kernels | None" = None
@@ -240,6 +241,7 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         compute_bytes=BYTES[options.dtype],
         checkpointing=options.activation_checkpointing,
         flash_attention=not options.no_flash_attention,
+        native_attention=options.native_attention,
         masked_attention=options.masked_attention,
         bucket_view=options.bucket_view,
         gradients_kept=options.accumulation > 1 or (strategy in _KEEPING and options.world_size > 1),

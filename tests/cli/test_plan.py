@@ -38,7 +38,7 @@ def test_the_fastest_way_that_fits_with_room_is_first_and_its_batch_is_the_large
     own = [middle[name] for name in ("fsdp", "fsdp-grad-op", "fsdp-hybrid")]
     assert middle_of(best) >= max(own) / 1.03
     assert middle_of(best) >= max(middle.values()) / (1.1 * 1.03)  # DeepSpeed's ways have to be faster by a tenth
-    assert best["peak"] <= 0.95 * plan["device_bytes"]
+    assert best["peak"] <= 0.9 * plan["device_bytes"]
     assert {way["strategy"] for way in others if way["fits"] is False} == {"ddp"}
     for way in plan["ways"]:
         replicas = 32 // (way["tensor_parallel"] * way["context_parallel"] * way["pipeline_parallel"])

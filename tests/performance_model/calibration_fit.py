@@ -25,7 +25,7 @@ PRIOR = Calibration(
     attention=0.5,
     elements=1.5,
     separate=1.0,
-    logits=2.0,  # separate kernels
+    logits=1.2,
     adapters=12.0,  # peft: cast, dropout, scaled and added, four passes of each of three
     packed=15.0,
     gptq=20.0,
@@ -76,7 +76,7 @@ def _observation(run: PublishedRun, seconds: float) -> Observation:
     request = run.request
     if request.gpu is None or request.network is None:
         raise ValueError(f"{run.name}: neither its GPU nor its network may be left out")
-    answer, network, setup = estimate(request), request.network, local_setup(request.setup, request.layout)
+    answer, network, setup = estimate(request, alone=False), request.network, local_setup(request.setup, request.layout)
     traffic = answer.traffic
     return Observation(
         source=run.source,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from raybench.performance_model.efficiency import Calibration, expected_efficiency
+from raybench.performance_model.efficiency import CALIBRATION, Calibration, expected_efficiency
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.memory import MemoryEstimate
 from raybench.performance_model.parallel.part import local_setup, part_of
@@ -24,6 +24,7 @@ from tests.performance_model.published_runs import all_runs
 
 # Of rows that ran out of memory, as many may be told to fit where a margin is chosen.
 _WRONG_SHARE, _MOST_PERCENT = 0.03, 100
+_COVERED = 0.8  # of a source's step times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +46,10 @@ class Outcome:
 def leave_one_out(runs: Sequence[PublishedRun]) -> list[Outcome]:
     """Every row, estimated with constants that were fitted to the other sources."""
     outcomes: list[Outcome] = []
+    observed = observations(runs)
     for source in sorted({run.source for run in runs}):
-        calibration = fitted(observations(run for run in runs if run.source != source))
+        others = [row for row in observed if row.source != source]
+        calibration = fitted(others) if len(others) < len(observed) else CALIBRATION  # that of them all
         outcomes += [outcome(run, calibration) for run in runs if run.source == source]
     return outcomes
 
@@ -61,10 +64,9 @@ def outcome(run: PublishedRun, calibration: Calibration) -> Outcome:
         setup,
         power_watts=ask.power_watts,
         dtype=ask.dtype,
-        is_cut=ask.layout.cut_ranks > 1,
         calibration=calibration,
     )
-    answer = estimate(replace(ask, efficiency=given))
+    answer = estimate(replace(ask, efficiency=given), alone=False)
     bounds, seconds = answer.step_seconds, run.step_seconds
     known = bounds is not None and seconds is not None
     return Outcome(
@@ -138,10 +140,14 @@ def _means(outcomes: Sequence[Outcome], sources: Sequence[str]) -> str:
     """Of the sources, each counted once: a long table says no more of the next one than a short one."""
     shares = [_share(one.inside for one in outcomes if one.source == source) for source in sources]
     of_times = [share for share in shares if share is not None]
+    covered = sum(share >= _COVERED for share in of_times)
+    known = ([one.width for one in outcomes if one.source == source and one.width] for source in sources)
+    widths = [median(own) for own in known if own]
     per_source = ([one.memory for one in outcomes if one.source == source and one.memory] for source in sources)
     medians = [median(abs(ratio - 1) for ratio in ratios) for ratios in per_source if ratios]
     return (
-        f"mean of the sources: {_percent(sum(of_times) / len(of_times))} of step times inside the bounds, "
+        f"mean of the sources: {_percent(sum(of_times) / len(of_times))} of step times inside the bounds, whose median "
+        f"width is {median(widths):.2f}; of {covered} of {len(of_times)} sources {_COVERED:.0%} or more; "
         f"median memory error {_percent(sum(medians) / len(medians))}"
     )
 

@@ -14,11 +14,25 @@ from raybench.performance_model.transformer import Transformer
 from tests.performance_model.published_run import FOLDER, PublishedRun
 
 _NVLINK_SHARE, _NIC_SHARE, _PCIE_GB_PER_S = 0.80, 0.92, 25.0
+_KEEPING = (
+    "ddp",
+    "zero1",
+    "zero2",
+    "zero3",
+)  # whose gradients stay from step to step, as ``raybench estimate`` has them
 _CUTS = ("tensor", "pipeline", "virtual_stages", "context", "expert")
 # Share of the blocks whose forward pass is done twice.
 _RECOMPUTED = {"none": 0.0, "full": 1.0, "every-second": 0.5, "every-third": 1 / 3, "selective": 0.0}
 # Of the adapters, as their scripts have it by default.
-_WITH_DROPOUT = ("LitGPT", "LitGPT threads", "ROCm-blogs", "fms-acceleration", "fsdp_qlora", "fsdp_qlora 2024-01")
+_WITH_DROPOUT = (
+    "LitGPT",
+    "LitGPT threads",
+    "ROCm-blogs",
+    "fms-acceleration",
+    "fsdp_qlora",
+    "fsdp_qlora 2024-01",
+    "VectorLM",
+)
 # Under FSDP's first form with transformers' reentrant checkpointing, adapters wrapped on their own as peft does:
 # the sources, and of which methods (PEFT's scripts take it for QLoRA only).
 _HOLDS_INPUTS: dict[str, tuple[str, ...]] = {"fms-acceleration": ("lora", "qlora"), "PEFT": ("qlora",)}
@@ -30,6 +44,7 @@ _FSDP2 = ("torchtitan", "torchao", "torchtune", "torchtune threads", "KempnerFor
 # transformers from 4.40.0 (April 2024) to the summer gave sdpa a mask whether a sample was padded or not.
 _MASKED = ("chenyaofo",)
 _PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq"}
+_GPT = {"gated": False, "norm": "layer", "biases": True, "tied": True}
 _FORMS: dict[str, dict[str, Any]] = {
     "llama": {},
     "llama-tied": {"tied": True},
@@ -37,7 +52,11 @@ _FORMS: dict[str, dict[str, Any]] = {
     "gelu": {"gated": False, "norm": "layer", "biases": True},
     "gelu-parallel": {"gated": False, "norm": "layer", "biases": True, "norms_per_layer": 1},
     "gelu-parallel-bare": {"gated": False, "norm": "layer"},
-    "gpt": {"gated": False, "norm": "layer", "biases": True, "tied": True, "positions": 2048},
+    "gpt": {**_GPT, "positions": 2048},
+    "gpt-1024": {**_GPT, "positions": 1024},
+    "gpt-dropped": {**_GPT, "positions": 2048, "drops": True},
+    "gpt2-dropped": {**_GPT, "positions": 1024, "drops": True, "formula_gelu": True},
+    "gptj": {"gated": False, "norm": "layer", "norms_per_layer": 1, "parallel": True, "formula_gelu": True},
     "gelu-tied": {"gated": False, "norm": "layer", "biases": True, "tied": True},
     "mpt": {"gated": False, "norm": "layer", "tied": True},
     "ungated": {"gated": False},
@@ -147,7 +166,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         offload=row["offload"] or "none",  # type: ignore[arg-type]
         flash_attention=row["flash_attention"] == "yes",
         fused_optimizer=row["optimizer"].endswith("-fused"),
-        gradients_kept=int(row["accumulation"]) > 1,
+        gradients_kept=int(row["accumulation"]) > 1 or (row["strategy"] in _KEEPING and int(row["ranks"]) > 1),
         lora_rank=int(row["lora_rank"] or 0),
         lora_targets=tuple(row["lora_targets"].split()),
         quantized=row["method"].startswith("qlora"),

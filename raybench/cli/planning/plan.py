@@ -82,6 +82,9 @@ _OPTIONS: list[Any] = [
                  "chunks.  [default: unknown]"),
     click.option("--compile/--no-compile", default=None, help="Whether torch.compile fuses what is not a matrix "
                  "product.  [default: unknown, the bounds hold either way]"),
+    click.option("--native-attention/--no-native-attention", default=None, help="Whether attention runs on the "
+                 "instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN, Transformer Engine) or on "
+                 "Ampere's (FlashAttention-2).  [default: unknown, the bounds hold either way]"),
     click.option("--masked-attention", is_flag=True, help="Attention that is given a mask, as transformers' sdpa is "
                  "with padded samples (not with packing or flash_attention_2): slower."),
     click.option("--power-limit", type=float, metavar="WATTS", help="What each GPU is limited to, as nvidia-smi -pl "

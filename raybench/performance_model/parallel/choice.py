@@ -34,6 +34,7 @@ def cut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
                 strategy=strategy,
                 kernels="fused",
                 loss="fused",
+                loss_open=False,
                 gradient_bytes=4,
             )
             yield replace(request, setup=setup, layout=layout, kernels_known=True, loss_known=True)

@@ -38,7 +38,6 @@ def computation_of(request: EstimateRequest) -> Efficiency:
         setup,
         power_watts=request.power_watts,
         dtype=request.dtype,
-        is_cut=layout.cut_ranks > 1,
     )
 
 

@@ -58,7 +58,7 @@ def test_the_bounds_of_experts_are_those_of_what_was_published() -> None:
         faster.append(published / math.sqrt(bounds[0] * bounds[1]))
         if not bounds[0] <= published <= bounds[1]:
             outside.append((row["source"], row["gpu"]))
-    assert len(outside) <= 4
+    assert len(outside) <= 2
     assert ("Megatron-Bridge 26.02", "B200") in outside  # experts over eight nodes
     assert median(faster) == pytest.approx(1, abs=0.06)
 

@@ -16,8 +16,8 @@ _AS_FAST = 1.05
 _WORTH_IT = 1.1  # how much faster a way has to be that wants another framework than PyTorch's own DDP and FSDP
 _CUT_WAYS = 4
 _CLOSE = 1.06  # cut ways that are as fast as far as can be told
-_ROOM = 0.95  # of a GPU's memory
-_ROOMY = 0.9  # of it: an estimate's error and a longer sample have a place in what is left
+_ROOM = 0.97  # of a GPU's memory
+_ROOMY = 0.95  # of it: a longer sample has a place in what is left (fragments are in a peak already)
 _BATCHES_PER_STAGE = 4
 Limit = Literal["network", "computation", "kernel starts"]
 

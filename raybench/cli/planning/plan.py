@@ -55,6 +55,7 @@ _OPTIONS: list[Any] = [
     click.option("--result", "result_file", metavar="FILE", multiple=True, help="result.json of an earlier raybench "
                  "run, train or memory, repeatable: an all_reduce gives bandwidth and latency (other options win); "
                  "a train or memory of one of the ways takes the estimate's place."),
+    click.option("--vocabulary", type=int, help="Another vocabulary, such as a padded one."),
     click.option("--method", type=click.Choice(["full", "lora", "qlora"]), default="full", show_default=True,
                  help="Train all parameters, adapters, or adapters over a 4-bit base."),
     click.option("--lora-rank", type=int, default=0, help="Of lora and qlora.  [default: 16]"),

@@ -22,10 +22,11 @@ _COMPILED_BYTES = 16.0
 _ALIGNED = 8  # elements of 16 bits: the 16 bytes that a thread loads at once
 _PADDED = 128  # as Megatron-LM pads it by default
 # How much longer products with an odd width take: cuBLAS has kernels of Turing's for them, which load elements one by
-# one (..._s1688gemm_..._align1, github.com/pegainfer-project/pegainfer pull request 1046). GPT-2 (124M) by nanoGPT took
-# a quarter longer with 50,257 than with 50,304 words on A100 (weak: typed from memory), which is this much of its
-# output layer; on an H200 157 ms a step of 32 x 1024 tokens (tests/gpu/trainings/h200.jsonl) are 4.6 times, which
-# Ampere's instructions there explain. Even widths load two or four at a time: somewhere between.
+# one (..._s1688gemm_..._align1, github.com/pegainfer-project/pegainfer pull request 1046). GPT-2 (124M) became about a
+# quarter faster on A100 with 50,304 words for 50,257, whose layer had about 40 % of the time (github.com/karpathy/
+# nanoGPT commit 77e7e04c): 2.0 to 2.7 times. On an H200 157 ms a step of 32 x 1024 tokens (tests/gpu/trainings/
+# h200.jsonl) are 4.6 times, which Ampere's instructions there explain. Even widths load two or four elements at a time:
+# somewhere between.
 _UNALIGNED_TIMES = 2.4
 
 
@@ -46,10 +47,10 @@ def padded_vocabulary(model: Transformer) -> int | None:
 def head_times(model: Transformer, setup: TrainingSetup) -> tuple[float, float]:
     """How often the time of an aligned output layer its products take, and how much more or less it may be.
 
-    Of Ampere's instructions; in 16 bits. Programs that cut a model pad it (Megatron-LM).
+    Of Ampere's instructions; in 16 bits. Of a model that is cut, ``model`` is the part: what pads its vocabulary as
+    Megatron-LM does is asked for with the padded one.
     """
-    wide = setup.compute_bytes > 2 or setup.sequence_shards > 1
-    if wide or model.vocabulary % _ALIGNED == 0:
+    if setup.compute_bytes > 2 or model.vocabulary % _ALIGNED == 0:
         return 1.0, 0.0
     if model.vocabulary % 2:
         return _UNALIGNED_TIMES, 0.0

@@ -44,7 +44,7 @@ def unsaid_of(request: EstimateRequest) -> dict[str, str]:
 def slow_of(request: EstimateRequest) -> dict[str, str]:
     """What makes a step slower than it needs to be: a vocabulary that few kernels take."""
     padded = padded_vocabulary(request.model) if request.setup.compute_bytes == 2 else None
-    if padded is None or request.layout.tensor > 1:
+    if padded is None:
         return {}
     words = f"{request.model.vocabulary:,} words are no multiple of 8, which is slow"
     return {"vocabulary": f"{words}; pad it (--vocabulary {padded})"}

@@ -22,10 +22,17 @@ _TRAINED = ("adamw", "adam", "sgd")  # optimizers of raybench train
 _USUAL_RANK = 16  # of LoRA there
 
 
-def command_of(way: "Way", request: "EstimateRequest", model: str, *, gpus_per_node: int | None = None) -> str:
+def command_of(
+    way: "Way",
+    request: "EstimateRequest",
+    model: str,
+    *,
+    gpus_per_node: int | None = None,
+    vocabulary: int | None = None,
+) -> str:
     """``raybench train`` of the way, to measure what was estimated; empty for what it does not know or cannot do.
 
-    ``model``: as it was asked for. ``gpus_per_node``: where not all of a node's.
+    ``model``: as it was asked for. ``gpus_per_node``: where not all of a node's. ``vocabulary``: where another.
     """
     own, setup = way.estimate.request.layout, way.estimate.request.setup
     adapted = bool(setup.quantized or setup.lora_rank)
@@ -40,6 +47,7 @@ def command_of(way: "Way", request: "EstimateRequest", model: str, *, gpus_per_n
     if setup.strategy in _SHARDING:
         words += ["--sharding", _SHARDING[setup.strategy]]
     words += ["--model", model if is_config(model) else request.model.name, "--batch-size", str(setup.batch_size)]
+    words += ["--vocabulary", str(vocabulary)] if vocabulary else []
     words += ["--sequence-length", str(setup.sequence_length), "--dtype", request.dtype]
     if way.estimate.request.accumulation > 1:
         words += ["--gradient-accumulation-steps", str(way.estimate.request.accumulation)]

@@ -201,7 +201,7 @@ def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal, asked:
         cost=(hours[0] * price, hours[1] * price) if hours and price is not None else None,
         limit=way.limit,
         why_not="" if way is best else _why_not(way, best),
-        command=command_of(way, request, asked.model, gpus_per_node=asked.gpus_per_node),
+        command=command_of(way, request, asked.model, gpus_per_node=asked.gpus_per_node, vocabulary=asked.vocabulary),
         tensor_parallel=one.request.layout.tensor,
         context_parallel=one.request.layout.context,
         pipeline_parallel=one.request.layout.pipeline,

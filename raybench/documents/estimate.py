@@ -125,7 +125,10 @@ class MeasuredSetting(PlainPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateReport(PlainDocument):
-    """The whole estimate. ``formulas`` has the formula of each figure, ``basis`` where its inputs are from."""
+    """The whole estimate. ``formulas`` has the formula of each figure, ``basis`` where its inputs are from.
+
+    ``advice``: what is slower than it needs to be. ``not_said``: options that are left open, and widen the bounds.
+    """
 
     SCHEMA: ClassVar[str] = "raybench.estimate/1"
     model: ModelSize
@@ -156,6 +159,8 @@ class EstimateReport(PlainDocument):
     context_parallel: int = 1
     expert_parallel: int = 1
     pipeline_bubble_seconds: Range | None = None
+    advice: tuple[str, ...] = ()
+    not_said: tuple[str, ...] = ()
     measured: tuple[MeasuredSetting, ...] = ()
 
     @property

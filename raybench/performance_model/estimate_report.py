@@ -15,7 +15,7 @@ from raybench.performance_model.communication import Message
 from raybench.performance_model.estimate import Estimate
 from raybench.performance_model.step.bounds import model_flops_per_token
 from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.step.unknown import slow_of, unsaid_of
+from raybench.performance_model.step.unknown import advice_on, unsaid_of
 from raybench.performance_model.update import one_thread_seconds
 
 Pair = tuple[float, float] | None
@@ -65,7 +65,7 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         ),
         cost=_cost(estimate),
         formulas=FORMULAS | (_BUBBLE if request.layout.pipeline > 1 else {}),
-        basis=dict(request.basis) | _told(estimate),
+        basis=dict(request.basis) | (_PRESSED if estimate.is_pressed else {}) | _offloaded(request),
         unknown=estimate.unknown,
         data_parallel=request.layout.data,
         tensor_parallel=request.layout.tensor,
@@ -74,14 +74,9 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         context_parallel=request.layout.context,
         expert_parallel=request.layout.expert,
         pipeline_bubble_seconds=_bubble(estimate),
+        advice=advice_on(request),
+        not_said=unsaid_of(request) if estimate.step_seconds else (),
     )
-
-
-def _told(estimate: Estimate) -> dict[str, str]:
-    """What a reader should know of the bounds."""
-    request = estimate.request
-    pressed = _PRESSED if estimate.is_pressed else {}
-    return pressed | _offloaded(request) | slow_of(request) | unsaid_of(request)
 
 
 def _offloaded(request: EstimateRequest) -> dict[str, str]:

@@ -351,3 +351,25 @@ def test_a_run_that_hangs_on_its_kernels_is_unknown_until_they_are_said() -> Non
 def test_a_list_of_layers_with_an_empty_part_is_not_all_of_them(targets: str) -> None:
     with pytest.raises(UsageError, match=r"has an empty part; write names such as q_proj,v_proj"):
         CliRunner().invoke(command, ["--lora-rank", "8", "--lora-targets", targets], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice", "not_said"),
+    [
+        (("--model", "gpt2", "--gpu", "H200"), 1, ["--compile", "--kernels", "--loss", "--native-attention"]),
+        (
+            ("--model", "gpt2", "--gpu", "H200", "--vocabulary", "50304", "--native-attention", "--compile"),
+            0,
+            ["--loss"],
+        ),
+        (("--model", "gpt2", "--gpu", "A100", "--kernels", "fused", "--loss", "fused", "--dtype", "fp32"), 0, []),
+    ],
+)
+def test_what_is_open_or_slow_is_said_and_what_is_given_is_not(
+    arguments: tuple[str, ...], advice: int, not_said: list[str]
+) -> None:
+    found = json.loads(CliRunner().invoke(command, [*arguments, "--world-size", "1", "--json"]).stdout)
+    assert (len(found["advice"]), found["not_said"]) == (advice, not_said)
+    shown = CliRunner().invoke(command, [*arguments, "--world-size", "1"]).output
+    assert ("--vocabulary 50304" in shown) == bool(advice)
+    assert all(name in shown for name in not_said)

@@ -4,6 +4,8 @@ from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.work import has_slower_attention
 
+_WIDE_BYTES = 4  # an element of fp32, whose kernels take any width
+
 
 def unknown_of(request: EstimateRequest, peak: float | None) -> tuple[str, ...]:
     """Each figure that is missing, and why; ``peak``: of the GPU for the type, TFLOP/s."""
@@ -23,28 +25,24 @@ def unknown_of(request: EstimateRequest, peak: float | None) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def unsaid_of(request: EstimateRequest) -> dict[str, str]:
-    """What nobody says and widens the step's bounds: they hold either way, and said they are narrower."""
+def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
+    """Options that nobody gives and that widen the step's bounds, which hold either way."""
     setup, gpu = request.setup, request.gpu
-    of_kernels = setup.has_separate_kernels is None and bool(setup.compiled is None)
-    open_attention = gpu is not None and has_slower_attention(gpu, setup) and setup.native_attention is None
-    options = [
-        name
-        for name, is_open in (
-            ("--compile", of_kernels),
-            ("--kernels", of_kernels),
-            ("--loss", setup.loss_open),
-            ("--native-attention", open_attention),
-        )
-        if is_open
-    ]
-    return {"not said": f"{', '.join(options)}: the step's bounds hold either way"} if options else {}
+    of_kernels = setup.has_separate_kernels is None
+    of_attention = gpu is not None and has_slower_attention(gpu, setup) and setup.native_attention is None
+    open_options = {
+        "--compile": of_kernels,
+        "--kernels": of_kernels,
+        "--loss": setup.loss_open,
+        "--native-attention": of_attention,
+    }
+    return tuple(name for name, is_open in open_options.items() if is_open)
 
 
-def slow_of(request: EstimateRequest) -> dict[str, str]:
+def advice_on(request: EstimateRequest) -> tuple[str, ...]:
     """What makes a step slower than it needs to be: a vocabulary that few kernels take."""
-    padded = padded_vocabulary(request.model) if request.setup.compute_bytes == 2 else None
+    padded = padded_vocabulary(request.model) if request.setup.compute_bytes < _WIDE_BYTES else None
     if padded is None:
-        return {}
-    words = f"{request.model.vocabulary:,} words are no multiple of 8, which is slow"
-    return {"vocabulary": f"{words}; pad it (--vocabulary {padded})"}
+        return ()
+    words = f"{request.model.vocabulary:,} words cannot be divided by 8, which is slow"
+    return (f"{words}; pad them (--vocabulary {padded})",)

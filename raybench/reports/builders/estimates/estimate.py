@@ -146,6 +146,14 @@ def _blocks(estimate: EstimateReport) -> Iterator[Block]:
         yield Heading(text="From")
         yield Facts(pairs=tuple(estimate.basis.items()))
     yield from notes_of([f"unknown: {reason}" for reason in estimate.unknown], tone="warn")
+    yield from open_notes(estimate)
+
+
+def open_notes(estimate: EstimateReport) -> Iterator[Block]:
+    """What is slower than it needs to be, and which options are open."""
+    yield from notes_of(list(estimate.advice), tone="warn")
+    options = ", ".join(estimate.not_said)
+    yield from notes_of([f"not said: {options}; the step's bounds hold either way"] if options else [], tone="info")
 
 
 def _forms(rows: Sequence[Row]) -> Iterator[tuple[Block, ...]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from raybench.documents.estimate import CostEstimate, EstimateReport, MemoryParts
 from raybench.reports.builders.asked import Asked
-from raybench.reports.builders.estimates.estimate import between, estimate_tables, in_gib, measured_notes
+from raybench.reports.builders.estimates.estimate import between, estimate_tables, in_gib, measured_notes, open_notes
 from raybench.reports.model import Block, Cell, Grid, Report, Table, notes_of
 from raybench.units import format_seconds
 
@@ -22,18 +22,11 @@ def estimate_screen(estimate: EstimateReport, asked: Asked) -> Report:
         *notes_of([f"nearest that fits: {' '.join(nearest)}"] if nearest else [], tone="strong"),
         Table(grid=Grid(headings=("figure", "value"), rows=rows), text_columns=2),
         *notes_of([f"unknown: {reason}" for reason in estimate.unknown], tone="warn"),
-        *notes_of([slow] if (slow := estimate.basis.get("vocabulary")) else [], tone="warn"),
-        *notes_of([f"not said: {open_}" for open_ in _open(estimate)], tone="info"),
+        *open_notes(estimate),
         *notes_of(list(measured_notes(estimate.measured)), tone="info"),
         *notes_of([_FULL], tone="info"),
     )
     return replace(estimate_tables(estimate, asked), blocks=blocks)
-
-
-def _open(estimate: EstimateReport) -> Iterator[str]:
-    """What nobody says of the program, and widens the bounds of a step."""
-    if estimate.step_seconds is not None and "not said" in estimate.basis:
-        yield estimate.basis["not said"]
 
 
 def _rows(estimate: EstimateReport) -> Iterator[Row]:

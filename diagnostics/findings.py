@@ -88,6 +88,7 @@ class Finding(PlainPart):
     sequence: int = field(default=0, compare=False)
     actions: tuple[str, ...] = field(default=(), compare=False)
     blocks: bool = field(default=False, compare=False)  # the run stops at it, though its kind only slows a run down
+    own: bool = field(default=False, compare=False)  # of a rank's own side: no other rank that ended brings it about
 
     @classmethod
     def stored(cls, content: Json) -> Json:

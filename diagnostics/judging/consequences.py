@@ -8,11 +8,12 @@ from diagnostics.findings import SEVERITY_ORDER, Evidence, Finding
 MAX_VICTIMS = 20
 _LEVELS: Mapping[str, int] = {
     "": 0,
-    "fold": 1,
-    "lower": 1,
-    "after": 2,
-    "last": 3,
+    "fold": 2,
+    "lower": 2,
+    "after": 3,
+    "last": 4,
 }  # what follows from what stands before
+_OWN = 1  # what NCCL says of a rank's own side is before what it says of others that are gone
 _ABOUT_THE_LOG = frozenset({"log-too-quiet", "log-truncated"})
 
 
@@ -35,6 +36,8 @@ def lower_explained(findings: Sequence[Finding], explained_by: Mapping[str, tupl
 
 def _explains(fault: Finding, finding: Finding) -> bool:
     """Whether a fault is at least as severe as a finding, and was seen before it."""
+    if finding.own:
+        return False
     as_severe = SEVERITY_ORDER[fault.severity] <= SEVERITY_ORDER[finding.severity]
     return as_severe and fault.sequence <= finding.sequence
 
@@ -60,8 +63,8 @@ def fold_consequences(
 
     failures = [finding for finding in findings if fails(finding)]
     if failures:
-        level = min(_LEVELS[consequences.get(finding.rule, "")] for finding in failures)
-        causes = [finding for finding in failures if _LEVELS[consequences.get(finding.rule, "")] == level]
+        level = min(_level(finding, consequences) for finding in failures)
+        causes = [finding for finding in failures if _level(finding, consequences) == level]
         findings = _under(min(causes, key=lambda finding: finding.sequence), level, findings, consequences)
     return sorted(
         findings,
@@ -75,16 +78,21 @@ def fold_consequences(
     )
 
 
+def _level(finding: Finding, consequences: Mapping[str, str]) -> int:
+    level = _LEVELS[consequences.get(finding.rule, "")]
+    return min(level, _OWN) if finding.own else level
+
+
 def _under(first: Finding, level: int, findings: Sequence[Finding], consequences: Mapping[str, str]) -> list[Finding]:
     """The findings with those that follow from ``first``, whose level is given, listed under it or set below it."""
     kinds = {finding.rule: consequences.get(finding.rule, "") for finding in findings}
-    folded = [one for one in findings if kinds[one.rule] in ("fold", "last") and _LEVELS[kinds[one.rule]] > level]
+    folded = [one for one in findings if kinds[one.rule] in ("fold", "last") and _level(one, consequences) > level]
     lines = tuple(evidence for victim in folded for evidence in victim.evidence)
     result = []
     for finding in findings:
         if finding is first:
             result.append(_with_victims(finding, lines))
-        elif finding not in folded and _LEVELS[kinds[finding.rule]] > level:
+        elif finding not in folded and _level(finding, consequences) > level:
             note = f"A consequence of {first.rule}, most likely. "
             result.append(replace(finding, severity="info", explanation=note + finding.explanation))
         elif finding not in folded:

@@ -15,6 +15,9 @@ from diagnostics.parsers.base import Pattern
 _TABLE = r"""
 [call-refused]
 + : * is not a valid pointer
++ : invalid root * (root should
++ : invalid reduction operation *
+: invalid type *
 + allocated on device * mismatchs with NCCL device
 + Data type supplied to user-created ncclRedOp_t does not match
 + ncclRedOpDestroy : *

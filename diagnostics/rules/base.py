@@ -94,6 +94,7 @@ def conclude(
     actions: tuple[str, ...] = (),
     hosts: Iterable[str] | None = None,
     blocks: bool = False,
+    own: bool = False,
     sequence: int | None = None,
 ) -> Finding:
     """A finding that rests on these events; its rule and its standing actions are filled in by the engine."""
@@ -111,6 +112,7 @@ def conclude(
         sequence=min((event.origin.sequence for event in events), default=0) if sequence is None else sequence,
         actions=actions,
         blocks=blocks,
+        own=own,
     )
 
 

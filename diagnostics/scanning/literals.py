@@ -192,6 +192,8 @@ ALWAYS = (
 # what the bodies of warnings hold; looked for on lines without NCCL's mark too
 BODIES = (
     "not a valid pointer",
+    ": invalid root ",
+    ": invalid reduction operation",
     "ncclRedOp",
     "improper usage of nccl",
     "Invalid config ",

@@ -79,6 +79,7 @@ def check(facts: JobFacts) -> Outcome:
             + (" Data had flowed before: the link or the host was lost, not a wrong interface chosen." if lost else ""),
             occurrences=len(events),
             actions=("check-reachability", "look-at-rank") if lost else (),
+            own=first.kind in ("address-invalid", "bind-failed"),
         )
     )
 

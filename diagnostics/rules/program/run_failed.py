@@ -108,6 +108,9 @@ _REFUSED = (
     "neither network nor hardware is at fault."
 )
 _OF_REFUSALS = r"\bnccl(?:Invalid(?:Argument|Usage))\b|\binvalid (?:argument|usage) \(run with"
+_OWN_SIDE = warnings.KINDS | {"no-transport", "communicator-fatal"}
+_LOST = ("peer-closed", "completion-error", "connect-failed", "proxy-victim", "watchdog-timeout")
+_BEHIND_AN_END = r"was revoked|already been destroyed|before the previous operation"
 _TOLD = (
     "run-error",
     "failure-frame",
@@ -133,8 +136,21 @@ def check(facts: JobFacts) -> Outcome:
             summary=f"The run failed: {_said(events)}",
             explanation=_REFUSED if _is_refused(events, facts) else _UNKNOWN,
             occurrences=counted(events),
+            own=_is_of_own_side(events[0], facts),
         )
     )
+
+
+def _is_of_own_side(event: Event, facts: JobFacts) -> bool:
+    """Whether it is a warning in words that are known, before which its process had lost no other one."""
+    if event.kind not in _OWN_SIDE or event.origin.level == "INFO" or compiled(_BEHIND_AN_END).search(event.text):
+        return False
+    lost = (one for one in facts.of(*_LOST) if one.origin.sequence < event.origin.sequence)
+    return all(_speaker(one) != _speaker(event) for one in lost)
+
+
+def _speaker(event: Event) -> object:
+    return event.origin.process or event.origin.rank
 
 
 def failure_lines(facts: JobFacts) -> list[Event]:
@@ -154,7 +170,7 @@ def failure_lines(facts: JobFacts) -> list[Event]:
         told = [event for event in told if not compiled(_OF_ABSENT_VERBS).search(event.text)]
     if told and not any(event.kind in _WARNED for event in told):
         told += [event for event in facts.of("proxy-victim") if event.origin.level != "INFO"][:1]
-    told.sort(key=lambda event: (event.kind not in _WARNED, event.origin.sequence))
+    told.sort(key=lambda event: (event.kind not in _WARNED | _OWN_SIDE, event.origin.sequence))
     told += [
         event for event in facts.of(RESTART) if not (facts.is_worked_behind(event) or event.origin.file in facts.steps)
     ]

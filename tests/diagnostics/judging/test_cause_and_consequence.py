@@ -275,3 +275,27 @@ def test_without_a_stack_the_last_warning_before_a_result_is_what_nccl_stopped_a
     """NCCL_DEBUG=WARN shows no stack."""
     diagnosis = threads.diagnose(f"{A}{warned}\n{RESULT}\n")
     assert (diagnosis.verdict, diagnosis.findings[0].rule) == ("critical", top)
+
+
+LOST = f"{B}misc/socket.cc:50 NCCL WARN {CLOSED}\n{B}NCCL INFO init.cc:1358 -> 6\n"
+
+
+@pytest.mark.parametrize(("warned", "top"), [
+    ("transport.cc:60 NCCL WARN No transport found for rank 0[1000] -> rank 1[2000]", "run-failed"),
+    ("argcheck.cc:30 NCCL WARN AllReduce : sendbuff 0x7f1 is not a valid pointer", "run-failed"),
+    ("argcheck.cc:60 NCCL WARN Broadcast : invalid root 8 (root should be in the 0..8 range)", "run-failed"),
+    ("socket.cc:70 NCCL WARN Net : error encountered when getting address info : Name or service not known",
+     "bootstrap-unreachable"),
+    ("socket.cc:70 NCCL WARN Call to bind failed: Address already in use", "bootstrap-unreachable"),
+    ("init.cc:70 NCCL WARN AllReduce : communicator was revoked", "peer-died"),  # as is done once a rank is gone
+    ("socket.cc:70 NCCL WARN socketProgress: Connection closed by remote peer n3<4>", "peer-died"),
+])  # fmt: skip
+def test_what_nccl_says_of_a_ranks_own_side_is_no_consequence_of_a_lost_peer(warned: str, top: str) -> None:
+    failed = f"{A}{warned}\n{A}NCCL INFO init.cc:1358 -> 4\n"
+    for text in (failed + LOST, LOST + failed):
+        assert threads.diagnose(text).findings[0].rule == top
+
+
+def test_a_rank_that_lost_its_peer_before_refuses_calls_because_of_it() -> None:
+    text = LOST + f"{B}argcheck.cc:30 NCCL WARN AllReduce : sendbuff 0x7f1 is not a valid pointer\n"
+    assert threads.diagnose(text).findings[0].rule == "peer-died"

@@ -107,11 +107,6 @@ class Work:
     is_halved: bool = False
     is_gptq: bool = False
 
-    @property
-    def has_adapters(self) -> bool:
-        """Whether a base is frozen."""
-        return self.adapters > 0
-
 
 def work_of(
     gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: float | None = None, dtype: str = "bf16"

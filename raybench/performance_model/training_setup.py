@@ -279,11 +279,10 @@ def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> 
     setup = replace(setup, on_streams=setup.strategy == "zero3" or (setup.is_sharded and not kernels_known))
     casts_up = setup.quantized and setup.packing != "gptq" and not is_fsdp
     stores_wide = not setup.flash_attention and (not kernels_known or setup.loss.startswith("transformers"))
-    setup = replace(setup, wide_scores=stores_wide)
-    if kernels_known:
-        return setup
-    holds = is_fsdp and setup.lora_rank > 0 and setup.checkpointing
-    return replace(setup, upcast=casts_up, holds_inputs=holds)
+    adapts = is_fsdp and setup.lora_rank > 0 and setup.checkpointing  # as transformers and peft do
+    holds = setup.holds_inputs or (adapts and (not kernels_known or setup.loss == "transformers"))
+    setup = replace(setup, wide_scores=stores_wide, holds_inputs=holds)
+    return setup if kernels_known else replace(setup, upcast=casts_up)
 
 
 def shard_count(setup: TrainingSetup, layout: Layout) -> int:

@@ -7,6 +7,7 @@ import pytest
 
 from raybench.errors import UsageError
 from raybench.hardware.gpus import gpu_for
+from raybench.performance_model.activations import block_activation_bytes_per_token
 from raybench.performance_model.efficiency import (
     AMD_SPREAD,
     CALIBRATION,
@@ -21,7 +22,7 @@ from raybench.performance_model.layout import Layout
 from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.presets import preset_named
 from raybench.performance_model.step.output_layer import padded_vocabulary
-from raybench.performance_model.training_setup import TrainingSetup, heaviest
+from raybench.performance_model.training_setup import Loss, TrainingSetup, heaviest
 from raybench.performance_model.work import clock_share, work_of
 from tests.performance_model.calibration_fit import Observation, fitted, observations
 from tests.performance_model.leave_one_out import outcome, promised
@@ -222,6 +223,27 @@ def test_what_is_not_known_of_adapters_is_taken_as_most_people_have_it() -> None
     trained = replace(sharded, lora_rank=0, lora_targets=(), quantized=False)
     assert not heaviest(trained, kernels_known=False, loss_known=True).holds_inputs
     assert heaviest(ADAPTERS, kernels_known=True, loss_known=True) == ADAPTERS
+
+
+@pytest.mark.parametrize(("loss", "is_theirs"), [("transformers", True), ("fused", False), ("plain", False)])
+def test_a_loss_of_transformers_says_how_scores_are_stored_and_adapters_wrapped(loss: Loss, is_theirs: bool) -> None:
+    """In fp32, and each adapter on its own, whatever is known of kernels."""
+    stored = replace(SETUP, flash_attention=False, loss=loss)
+    sharded = replace(ADAPTERS, strategy="fsdp", checkpointing=True, loss=loss)
+    said = [heaviest(setup, kernels_known=True, loss_known=True) for setup in (stored, sharded)]
+    assert [said[0].wide_scores, said[1].holds_inputs] == [is_theirs, is_theirs]
+
+
+def test_scores_of_which_some_are_dropped_take_a_mask_and_what_it_leaves() -> None:
+    """A byte and an element more of each score and block; FlashAttention keeps neither."""
+    gpt = replace(preset_named("gpt2"), drops=True)
+    for flash, each in ((False, 1 + 2), (True, 0)):
+        setup = replace(SETUP, sequence_length=1024, flash_attention=flash)
+        dropping, keeping = (
+            block_activation_bytes_per_token(replace(gpt, drops=drops), setup) - 2 * gpt.hidden * drops
+            for drops in (True, False)
+        )
+        assert dropping - keeping == gpt.heads * 1024 * each
 
 
 def test_settings_that_cannot_be_are_refused() -> None:

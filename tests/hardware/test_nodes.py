@@ -9,8 +9,8 @@ from raybench.performance_model.cost import list_price
 
 # Sold by contract only, or of whose price the sources differ: see the head of nodes.csv.
 WITHOUT_PRICE = {
-    "a4-highgpu-8g", "ND40rs_v2", "ND96isr_MI300X_v5", "BM.GPU4.8", "BM.GPU.H200.8", "BM.GPU.B200.8",
-    "BM.GPU.MI300X.8", "Lambda 1CC H100", "Lambda 1CC B200",
+    "a4-highgpu-8g", "ND40rs_v2", "BM.GPU4.8", "BM.GPU.H200.8", "BM.GPU.B200.8",
+    "Lambda 1CC H100", "Lambda 1CC B200",
     "DGX A100", "DGX H100", "DGX H200", "DGX B200", "DGX B300",
 }  # fmt: skip
 

@@ -63,8 +63,9 @@ _STATUSES = (
 _NO_END = r"^\s*\++ |(?i:\bwarn(?:ing)?\b)"  # a command that a shell shows, which may be all that failed
 _OF_NCCL = r"[NR]CCL (?:INFO|WARN|ATTN|TRACE|CALL|DIAG|ABORT)\b"  # of which the rules know more
 OF_JSON = r"\"(?:level|severity)\": ?\"(?P<level>(?i:error|fatal|critical|panic))\""  # the level beside the message
-_ENDS = "|".join((_FATAL, _EXITS, _SIGNALS))
-_ERROR = "|".join((_LEVELS, _FATAL, _EXITS, _SIGNALS, _STACKS, _ERRNO, _SAID, _ENDED, _STATUSES))
+_KILLS = r"\bKilling subprocess \d+$"  # DeepSpeed's and PyTorch's launcher, at level INFO: one of them has failed
+_ENDS = "|".join((_FATAL, _EXITS, _SIGNALS, _KILLS))
+_ERROR = "|".join((_LEVELS, _FATAL, _KILLS, _EXITS, _SIGNALS, _STACKS, _ERRNO, _SAID, _ENDED, _STATUSES))
 _MILD = (  # a lower level, none, or what is done about it
     r"\b(?:DEBUG|INFO|NOTICE)\b|\b\w+Warning: |(?i:(?<!wandb: )\bwarn(?:ing)?\b)(?! +Failed[A-Z])|"
     r"^\[?[WI]\d{3,4} |\[[WI](?:\d{3,4})?[ \]]|"
@@ -130,7 +131,7 @@ def is_error(line: str) -> bool:
     """Whether a line tells of an error, and not that it is passed over, tried again, or none."""
     if compiled(_OF_NCCL).search(line) or not compiled(_ERROR).search(line.strip()):
         return False
-    if compiled(_FORK).search(line):
+    if compiled(f"{_FORK}|{_KILLS}").search(line.rstrip()):
         return True
     return not (compiled(_MILD).search(line) or compiled(_BENIGN).search(line))
 

@@ -100,13 +100,16 @@ PATTERNS = (
             r"|Could(?:n't| not) find any optimal provider|Failed to initialize .*"
             r"|(?:OFI )?fi_getinfo\(\) call failed: .*"
             r"|Creating new \w+ for .* failed: .*|Disabling shared memory failed: .*"
-            r"|Unable to find a protocol that worked.*|Initializing plugin failed)"
+            r"|Unable to find a protocol that worked.*|Initializing plugin failed"
+            r"|(?:Unexpected|Wrong|Invalid) number of .*)"
         ),
         samples=(
             "NET/OFI aws-ofi-nccl initialization failed",
             "NET/OFI Could not find any optimal provider",
             "NET/OFI OFI fi_getinfo() call failed: No data available",
             "NET/OFI Creating new endpoint for domain 0x7f9b failed: Invalid argument",
+            "NET/OFI Unexpected number of remote rails for dev 0. Expected 3 but got 2",
+            "NET/OFI Wrong number of rails 1. Expected 4",
         ),
     ),
     Pattern(

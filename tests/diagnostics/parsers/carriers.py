@@ -55,6 +55,8 @@ CARRIERS: dict[str, Callable[[str], list[str]]] = {
     "srun": lambda body: ["8: " + warned(body)],
     "mpirun": lambda body: ["[1,8]<stderr>:" + warned(body)],
     "colours": lambda body: ["\x1b[36m(pid=1)\x1b[0m " + warned(body)],
+    "colours without their escape": lambda body: [f"[0;36m(Worker_TP1 pid=1)[0;0m {warned(body)}[0m"],
+    "colours spelled out": lambda body: [f"^[[36m(W pid=1)^[[0m {warned(body)}\\u001b[0m"],
     "ray": lambda body: [f"(RayTrainWorker pid=1, ip=10.0.0.1) {warned(body)} [repeated 7x across cluster] (Ray)"],
     "syslog of RFC 5424": lambda body: [f"<14>1 2026-01-02T03:04:05.678Z n1 train 123 - - {warned(body)}"],
     "journal as JSON": lambda body: [json.dumps({"PRIORITY": "3", "_HOSTNAME": "n1", "MESSAGE": warned(body)})],

@@ -26,6 +26,8 @@ WRAPPED = {
     "nccl timestamp": ("[2026-01-02 03:04:05] " + LINE, None),
     "python logging": ("INFO 12-18 20:27:21 worker.py:12] " + LINE, None),
     "ansi": ("\x1b[36m(pid=1)\x1b[0m " + LINE, None),
+    "ansi, pasted": ("[36m(pid=1)[0m " + LINE + "[0m", None),
+    "ansi, spelled out": ("\\u001b[1;32m[rank0]:^[[0m " + LINE, 0),
     "crlf": (LINE + "\r", None),
     "progress bar": ("50%|#####     |\r" + LINE, None),
     "quoted": ("> " + LINE, None),
@@ -39,6 +41,11 @@ def test_prefix_survives_its_wrapper(name: str) -> None:
     assert (message.host, message.pid, message.thread, message.device) == ("gpu-a", 4101, 4141, 3)
     assert message.text == "Using network IB"
     assert message.rank == rank
+
+
+def test_brackets_that_are_no_colours_stay() -> None:
+    assert clean(b"step [0;5] of mlx5_[0m) at [30s] and x[0mm]") == "step [0;5] of mlx5_) at [30s] and xm]"
+    assert clean(b"waited [3m20s], then [5 ms]") == "waited [3m20s], then [5 ms]"
 
 
 def test_host_is_cut_at_the_first_dot_and_may_be_anonymised() -> None:

@@ -79,12 +79,7 @@ def clean(raw: bytes) -> str:
         text = html.unescape(text)
     if '"' in text or "\\'" in text or "['" in text:
         text = _unquoted(text)
-    if "\x1b" in text:
-        text = _compiled(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?)").sub("", text)
-    if "[0m" in text or "[0;" in text:  # pasted: the escape character is gone, or spelled out
-        text = _compiled(r"(?:\^\[|\\(?:u001[bB]|x1[bB]|033|e)|[\u241b\ufffd])?\[(?:\d{1,3}(?:;\d{1,3}){0,4})?m").sub(
-            "", text
-        )
+    text = _without_colours(text)
     if "\x00" in text:
         text = text.replace("\x00", "")
     if text.rstrip()[-1:] in ("*", "_", "`"):  # a line set off as bold, emphasised or code
@@ -93,6 +88,16 @@ def clean(raw: bytes) -> str:
         text = text.replace("\xa0", " ")
     if "\r" in text:
         text = text.rstrip("\r").replace("\r", " ")
+    return text
+
+
+def _without_colours(text: str) -> str:
+    if "\x1b" in text:
+        text = _compiled(r"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?)").sub("", text)
+    if "[0m" in text or "[0;" in text:  # pasted: the escape character is gone, or spelled out
+        text = _compiled(r"(?:\^\[|\\(?:u001[bB]|x1[bB]|033|e)|[\u241b\ufffd])?\[(?:\d{1,3}(?:;\d{1,3}){0,4})?m").sub(
+            "", text
+        )
     return text
 
 

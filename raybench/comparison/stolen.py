@@ -7,7 +7,8 @@ their levels over ``-log(1 - s)``, one for both sides, is how much of it reaches
 taken is the upper end of its interval. Between all losses of one side and all of the other there is no launch to ask.
 What waits for a link has time to spare, so less of a small loss reaches a figure than of a large one: the slope there
 is at most that of the side that lost more. That is enough to say that sides agree, since else what reached and what
-differs would have to be as large as each other; a difference is told only where all of that loss would not make it.
+differs would have to be as large as each other. A difference is told only where neither slope would make it: the slope
+there lies between those of both sides whether a loss reaches the more or the less the larger it is.
 
 Which node's loss matters is not known either: each node's is asked by itself, and that of the node that lost most, and
 the one that leaves most open counts. Where the losses of launches are not known, or too few were launched to have a
@@ -38,7 +39,7 @@ class Beside:
 class Reach:
     """By how much the other side may have been stretched less and more than the reference, as logarithms from 0 on.
 
-    ``least`` and ``most``: the same where all of the loss that no launch shows reached the figure.
+    ``least`` and ``most``: the same where a loss that no launch shows reached the figure by either slope.
     """
 
     less: float
@@ -98,7 +99,7 @@ def _series(before: tuple[_Series, ...], after: tuple[_Series, ...]) -> Iterator
 
 
 def _reach(before: Beside, after: Beside, lost: _Series, now: _Series, factor: float) -> tuple[float, float]:
-    """How much more the other side may have been stretched; then with all between them. Below 0: how much less."""
+    """How much more the other side may have been stretched; then by either slope between. Below 0: how much less."""
     sides = [_Squares.of(side, losses) for side, losses in ((before, lost), (after, now))]
     less, more = sorted(sides, key=lambda one: one.mean)
     apart = max(more.least - less.most, 0.0)
@@ -106,7 +107,8 @@ def _reach(before: Beside, after: Beside, lost: _Series, now: _Series, factor: f
     error = factor * math.sqrt(both.surplus)
     spanned = (more.mean - less.mean - apart) * both.most_slope(error)
     sign = 1.0 if more is sides[1] else -1.0
-    return sign * (spanned + apart * more.most_slope(error)), sign * (spanned + apart)
+    slopes = more.most_slope(error), less.most_slope(error)
+    return sign * (spanned + apart * slopes[0]), sign * (spanned + apart * max(slopes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,6 +157,23 @@ def test_what_lies_between_the_launches_of_both_sides_never_makes_a_difference()
 
 
 @pytest.mark.parametrize(
+    ("reached", "told"), [((0.0, 0.0), True), ((0.3, 0.0), False), ((0.0, 0.3), False)], ids=["no", "less", "more"]
+)
+def test_a_difference_is_told_where_neither_side_shows_that_losses_reach_it(
+    reached: tuple[float, float], told: bool
+) -> None:
+    """Four per cent apart, and 11 % that only one side lost; ``reached``: which part of its losses each side shows."""
+    losses = ((0.0,), (0.05,), (0.1,), (0.1,)), ((0.2,), (0.3,), (0.25,), (0.2,))
+    sides = [
+        launched(
+            tuple(level * factor * (1 - share) ** -part for level, (share,) in zip(LEVEL, side, strict=True)), side
+        )
+        for factor, part, side in zip((1.0, 1.04), reached, losses, strict=True)
+    ]
+    assert ratio_interval(*sides).is_clear is told
+
+
+@pytest.mark.parametrize(
     ("losses", "reach", "wanted"),
     [
         ("both on that host", "nothing", 0.8),

@@ -12,7 +12,7 @@ from raybench.comparison.held_up import held_up
 from raybench.comparison.interval import RatioInterval, ratio_interval
 from raybench.comparison.judging import and_more, difference_of, judged, regression_of
 from raybench.comparison.parameters import other_parameters, renamed_keys
-from raybench.comparison.same_losses import loss_agreements
+from raybench.comparison.same_losses import loss_agreements, unjudged_losses
 from raybench.comparison.side import FigureKey, Launch, Side, SideFigure
 from raybench.documents.comparison.comparison import ComparedFigure, ComparedSide, Comparison
 from raybench.errors import UsageError
@@ -58,7 +58,8 @@ def _remarks(sides: Sequence[Side]) -> tuple[str, ...]:
     twice = [text for side in sides[1:] if (text := _shared(sides[0], side))]
     held = [remark for side in sides if (remark := held_up(side))]
     disturbed = [remark for side in sides for remark in disturbances(side)]
-    return tuple(dict.fromkeys([*twice, *disturbed, *held, *(remark for side in sides for remark in side.remarks)]))
+    own = [remark for side in sides for remark in side.remarks]
+    return tuple(dict.fromkeys([*twice, *unjudged_losses(sides), *disturbed, *held, *own]))
 
 
 def _shared(reference: Side, side: Side) -> str:

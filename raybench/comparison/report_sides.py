@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from raybench.comparison.run_side import ALLOWED, ALLOWED_EMULATED, counted
-from raybench.comparison.side import TWICE, WRONG_DATA, Better, FigureKey, Side, SideFigure, blocks_of, each_once
+from raybench.comparison.side import (
+    TWICE,
+    WRONG_DATA,
+    Better,
+    FigureKey,
+    Side,
+    SideFigure,
+    blocks_of,
+    each_once,
+    label_of,
+)
 from raybench.comparison.troubles import worst_by_name
 from raybench.documents.fabric import FabricReport, FabricTest
 from raybench.documents.preflight import PreflightHost, PreflightReport
@@ -47,33 +57,50 @@ def study_side(name: str, study: StudyResult) -> Side:
         figures={key: _of_trials(key, found, emulated=bool(study.emulated)) for key, found in figures.items()},
         losses=dict.fromkeys((label for label, _ in trained), ()),
         curves={label: tuple(one for of, one in trained if of == label and one) for label, one in trained if one},
-        gaps=tuple(_without_losses(trained)),
+        gaps=(*_without_figures(study, figures), *_without_losses(trained)),
     )
 
 
 def _trained(name: str, study: StudyResult) -> Iterator[tuple[str, Curve | None]]:
-    """The ends of each trial's trainings by variant; None where they cannot be judged, as of a loss that is no number.
+    """The ends of the losses of all that was measured, by variant; None where they cannot be judged.
 
-    Those with the same key were asked for alike, the seed too, and have to reach the same.
+    So of a loss that is no number, of a type whose rounding is not known, and of what is no training. Those with the
+    same key were asked for alike, the seed too, and have to reach the same.
     """
     for trial in study.trials:
         for one in trial.measured if trial.status == "complete" and not trial.wrong else ():
-            if one.dtype in BOUNDS:  # what has none is no training
-                yield f"{trial.trial.variant}, {one.label}", _curve(name, study, trial, one)
+            yield f"{trial.trial.variant}, {one.label}", _curve(name, study, trial, one)
 
 
 def _curve(name: str, study: StudyResult, trial: TrialResult, one: Measured) -> Curve | None:
-    if one.first_loss is None or one.loss is None:
+    if one.first_loss is None or one.loss is None or one.dtype not in BOUNDS:
         return None
-    alike = (trial.world_size, one.parameters, one.dtype, one.data, one.batch_size_per_rank, one.steps)
+    decides = {
+        "ranks": trial.world_size,
+        "parameters": one.parameters,
+        "dtype": one.dtype,
+        "data": one.data,
+        "batch size a rank": one.batch_size_per_rank,
+    }  # not the steps, which are those of all launches, further ones too; losses are those of the first
     return Curve(
         name=f"{trial.trial.variant}, {one.label} of {name}",
-        key=(_asked(study, trial.trial.variant), *alike),
-        dtype=one.dtype or "",
+        key=(_asked(study, trial.trial.variant), tuple(decides.items())),
+        dtype=one.dtype,
         first=one.first_loss,
         last=one.loss,
         validation=one.validation_loss,
     )
+
+
+def _without_figures(study: StudyResult, figures: Mapping[FigureKey, list[_OfTrial]]) -> Iterator[str]:
+    """Figures that some of the trials alone have that could have them."""
+    for key, found in figures.items():
+        variant = found[0][0].trial.variant
+        able = [one for one in study.trials if one.trial.variant == variant and one.status == "complete"]
+        having = {trial.trial.number for trial, *_ in found}
+        lack = sum(not one.wrong and one.trial.number not in having for one in able)
+        if lack:
+            yield f"{lack} of {len(able)} trials have no {label_of(key)}"
 
 
 def _without_losses(trained: Sequence[tuple[str, Curve | None]]) -> Iterator[str]:

@@ -3,18 +3,21 @@
 The bound is that of a study's variants (``documents/run/same_loss.py``): what the numbers' type rounds in a few steps.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from raybench.comparison.differing import unlike
+from raybench.comparison.parameters import parameters_of
 from raybench.comparison.side import Side
 from raybench.documents.run.same_loss import Curve, LossAgreement, LossVerdict, agreements
 
 _ENDS: tuple[Callable[[Curve], float], ...] = (
     lambda one: one.first,
     lambda one: one.last,
-    lambda one: one.validation or 0.0,
 )
 _GRAVITY = ("same", "unknown", "different")
+_OF_MACHINE = ("ranks", "global batch size", "batch size a rank", "dtype")
 _VERSIONS = ("raybench", "torch")  # another one may begin with other weights
 
 
@@ -53,17 +56,106 @@ def _extremes(curves: Sequence[Curve]) -> Sequence[Curve]:
     found = []
     for value in _ENDS:
         found += [min(curves, key=value), max(curves, key=value)]
-    return list(dict.fromkeys(found))
+    evaluated = sorted((one for one in curves if one.validation is not None), key=lambda one: one.validation or 0.0)
+    return list(dict.fromkeys([*found, *evaluated[:1], *evaluated[-1:]]))
 
 
 def missing_losses(sides: Sequence[Side]) -> tuple[str, ...]:
-    """Trainings whose losses can be judged on the reference, and not on another side, which has them."""
-    return tuple(
+    """Why losses that are there could not be judged, although nobody asked for another training.
+
+    Those of the reference that another side has not as numbers, validation losses too; and those of trainings that
+    were asked for alike and were of other things.
+    """
+    gone = (
         f"{label} of {other.name} has no losses that can be judged, that of {sides[0].name} has"
         for other in sides[1:]
         for label in sides[0].curves
         if label in other.losses and label not in other.curves
     )
+    unlike_asked = (text for other in sides[1:] for text, is_declared in _apart(sides[0], other) if not is_declared)
+    return (*gone, *_partly_evaluated(sides), *_no_longer_evaluated(sides), *unlike_asked)
+
+
+def unjudged_losses(sides: Sequence[Side]) -> tuple[str, ...]:
+    """Losses that nothing is held against: another training was asked for, or the reference has none."""
+    declared = [text for other in sides[1:] for text, is_declared in _apart(sides[0], other) if is_declared]
+    alone = [
+        f"losses of {label} of {other.name} are not judged: {sides[0].name} has none that can be"
+        for other in sides[1:]
+        for label in other.curves
+        if label not in sides[0].curves
+    ]
+    return (*declared, *alone)
+
+
+def _partly_evaluated(sides: Sequence[Side]) -> Iterator[str]:
+    """Trainings of one side of which some alone have validation losses."""
+    for side in sides:
+        for label, curves in side.curves.items():
+            for key in dict.fromkeys(one.key for one in curves):
+                alike = [one.is_evaluated for one in curves if one.key == key]
+                if any(alike) and not all(alike):
+                    lack = f"{alike.count(False)} of {len(alike)}"
+                    yield f"{side.name}: {lack} trainings of {label} have no validation loss, or one that is not a number"
+
+
+def _no_longer_evaluated(sides: Sequence[Side]) -> Iterator[str]:
+    for other in sides[1:]:
+        for label, curves in sides[0].curves.items():
+            for key in dict.fromkeys(one.key for one in curves if one.is_evaluated):
+                theirs = [one.is_evaluated for one in other.curves.get(label, ()) if one.key == key]
+                if theirs and not any(theirs):
+                    how = "has no validation loss, or one that is not a number"
+                    yield f"{label} of {other.name} {how}, that of {sides[0].name} has"
+
+
+def _apart(reference: Side, other: Side) -> Iterator[tuple[str, bool]]:
+    """Trainings of one label that were of other things, and whether that was asked for, or follows from what differs.
+
+    Another version counts parameters and names data otherwise; other machines have other ranks and types.
+    """
+    for label in reference.curves:
+        ours, theirs = (
+            tuple(dict.fromkeys(one.key for one in side.curves.get(label, ()))) for side in (reference, other)
+        )
+        new, gone = ([key for key in some if key not in others] for some, others in ((theirs, ours), (ours, theirs)))
+        pairs = [(_nearest(key, ours), key) for key in new] or [(key, _nearest(key, theirs)) for key in gone if theirs]
+        for before, after in pairs:
+            asked = tuple(_changes(*(parameters_of(_asked(key)) or {} for key in (before, after))))
+            found = asked or tuple(_changes(*(_decides(key) for key in (before, after))))
+            is_declared = bool(asked) or _follows([name for name, *_ in found], reference, other)
+            said = ", ".join(f"{name} {now}, not {was}" for name, was, now in found)
+            yield (
+                f"losses of {label} of {other.name} are not held against those of {reference.name}: {said}",
+                is_declared,
+            )
+
+
+def _follows(names: Sequence[str], reference: Side, other: Side) -> bool:
+    """Whether what decides losses differs since machines or versions do."""
+    is_of_machine = all(name in _OF_MACHINE for name in names) and bool(unlike([reference, other]))
+    return is_of_machine or any(differs(reference, other, name) for name in _VERSIONS)
+
+
+def _nearest(key: Hashable, keys: Sequence[Hashable]) -> Hashable:
+    """That which was asked for alike, if there is one."""
+    return next((one for one in keys if _asked(one) == _asked(key)), keys[0])
+
+
+def _asked(key: Hashable) -> str:
+    """What a training was started with, as one text: the first part of a side's key."""
+    return key[0] if isinstance(key, tuple) else ""
+
+
+def _decides(key: Hashable) -> Mapping[str, Any]:
+    """What decides its losses besides: the second part."""
+    return dict(key[1]) if isinstance(key, tuple) else {}
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    for name in dict.fromkeys([*before, *after]):
+        if before.get(name) != after.get(name):
+            yield name, before.get(name), after.get(name)
 
 
 def differs(reference: Side, other: Side, name: str) -> bool:

@@ -419,3 +419,39 @@ def test_a_device_that_moved_nothing_for_some_samples_is_not_judged_by_the_other
     assert [one.reason for one in found.figures] == ["2 of 3 samples are 0"]
     assert found.exit_code == 3
     assert WRONG_DATA not in found.verdict_reason
+
+
+def without(*places: tuple[int, int]) -> Change:
+    """Figures of trials, by the number of each, that a study lacks; later ones of a trial first."""
+
+    def changed(content: Any) -> None:
+        for trial, figure in places:
+            del content["trials"][trial]["measured"][figure]
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        ([], ""),
+        ([0], "1 of {} trials have no"),
+        ([0, 1], "2 of {} trials have no"),
+    ],
+)
+def test_trials_of_a_study_that_lack_a_figure_leave_it_open(lost: list[int], said: str, tmp_path: Path) -> None:
+    content = json.loads(STUDIES[1].read_text(encoding="utf-8"))
+    variant = content["trials"][0]["variant"]
+    alike = [number for number, one in enumerate(content["trials"]) if one["variant"] == variant]
+    other = written(tmp_path / "it.json", STUDIES[1], without(*((alike[number], 0) for number in lost)))
+    for sides in ([STUDIES[1], other], [other, STUDIES[1]]):
+        found = compare_results(sides, gate="90%")
+        assert found.exit_code == (3 if lost else 0)
+        assert said.format(len(alike)) in found.verdict_reason
+
+
+def test_a_trial_without_its_peak_memory_leaves_it_open(tmp_path: Path) -> None:
+    other = written(
+        tmp_path / "it.json", STUDIES[1], lambda content: content["trials"][0]["measured"][0].update(memory_bytes=None)
+    )
+    assert "trials have no" in compare_results([STUDIES[1], other], gate="90%").verdict_reason

@@ -95,6 +95,80 @@ def test_a_loss_that_is_no_number_is_not_held_against_another(tmp_path: Path) ->
     assert compared(tmp_path, losses(lambda _, __: None)).losses == ()
 
 
+def evaluated(*found: float | None) -> Change:
+    """Its validation losses."""
+
+    def changed(content: dict[str, Any]) -> None:
+        content["benchmarks"][0]["points"][0]["validation"] = [
+            {"step": step, "epoch": 0.1, "loss": loss, "accuracy": 0.5, "samples": 9} for step, loss in enumerate(found)
+        ]
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_open"),
+    [
+        ((3.0, 2.0), (3.0, 2.0), False),
+        ((), (), False),
+        ((), (3.0, 2.0), False),  # more is known than before
+        ((3.0, 2.0), (None, None), True),
+        ((3.0, 2.0), (), True),
+        ((3.0, 2.0), (3.0, 2.0, None), True),
+        ((3.0, None), (3.0, None), False),
+    ],
+)
+def test_validation_losses_that_are_gone_or_no_numbers_leave_it_open(
+    before: tuple[float | None, ...], after: tuple[float | None, ...], is_open: bool, tmp_path: Path
+) -> None:
+    sides = [folder_of(tmp_path / name, evaluated(*some)) for name, some in (("before", before), ("after", after))]
+    found = compare_results(sides, gate="90%")
+    assert [one.verdict for one in found.losses] == ["same"]
+    assert ("has no validation loss" in found.verdict_reason) == is_open
+
+
+@pytest.mark.parametrize(("last", "said"), [(2.0, "same"), (2.1, "unknown")])
+def test_of_several_runs_all_have_to_have_validation_losses(last: float, said: str, tmp_path: Path) -> None:
+    """Losses that part late are named before those that are gone."""
+    reference = folder_of(tmp_path / "before", evaluated(3.0, 2.0))
+    lost = folder_of(tmp_path / "after", evaluated(3.0, 2.0), evaluated(None), evaluated(3.0, last))
+    for sides in ([reference, lost], [lost, reference]):
+        found = compare_results(sides)
+        assert [one.verdict for one in found.losses] == [said]
+        assert found.exit_code == 3
+        is_told = "1 of 3 trainings of ddp tiny have no validation loss" in found.verdict_reason
+        assert is_told == (said == "same")
+
+
+def fact(name: str, value: object) -> Change:
+    return lambda content: content["benchmarks"][0]["points"][0]["facts"].update({name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), [("parameters", 7), ("data", "other text"), ("dtype", "bfloat16")])
+def test_trainings_asked_for_alike_and_of_other_things_leave_it_open(name: str, value: object, tmp_path: Path) -> None:
+    found = compared(tmp_path, losses(lambda _, loss: 5 * loss), fact(name, value), gate="90%")
+    assert (found.losses, found.exit_code) == ((), 3)
+    assert f"are not held against those of {TRAINING}: {name} {value}, not " in found.verdict_reason
+
+
+def other_seed(content: dict[str, Any]) -> None:
+    content["benchmarks"][0]["parameters"]["seed"] = 7
+
+
+def other_version(content: dict[str, Any]) -> None:
+    content["environment"]["versions"]["torch"] = "99.0"
+
+
+@pytest.mark.parametrize(("change", "said"), [(other_seed, "seed 7, not 0"), (other_version, "parameters 7, not ")])
+def test_what_was_asked_for_otherwise_or_another_version_counts_otherwise_is_remarked(
+    change: Change, said: str, tmp_path: Path
+) -> None:
+    found = compared(tmp_path, fact("parameters", 7), change)
+    assert "not held against" not in found.verdict_reason
+    (remark,) = [one for one in found.remarks if "not held against" in one]
+    assert said in remark
+
+
 def folder_of(folder: Path, *changes: Change) -> Path:
     for number, change in enumerate(changes):
         content = json.loads(TRAINING.read_text(encoding="utf-8"))
@@ -138,7 +212,8 @@ def learned(folder: Path, name: str, change: Callable[[int, dict[str, Any]], obj
     for trial in content["trials"]:
         number = count[trial["variant"]] = count.get(trial["variant"], -1) + 1
         for one in trial["measured"]:
-            one |= {"first_loss": 5.5, "loss": 4.5, "dtype": "float32", "steps": 40, "parameters": 100, "data": "text"}
+            one |= {"first_loss": 5.5, "loss": 4.5, "validation_loss": 4.6, "dtype": "float32"}
+            one |= {"steps": 40, "parameters": 100, "data": "text"}
             change(number, one)
     path = folder / f"{name}.json"
     path.write_text(json.dumps(content | {"study_id": name} | changes), encoding="utf-8")
@@ -169,8 +244,17 @@ def _times(name: str, factor: float | None, least: int = 0) -> Callable[[int, di
         (_times("first_loss", 1.05, least=1), "different", ("warning", "critical"), "should have the same losses"),
         (_times("loss", None), "", ("unknown", "unknown"), "has no losses that can be judged"),
         (_times("loss", None, least=1), "same", ("unknown", "unknown"), "trials have no losses of"),
-        (_times("steps", 2), "", ("ok", "ok"), ""),  # other trainings need not end alike
-        (_times("parameters", 2), "", ("ok", "ok"), ""),
+        (_times("steps", 2), "same", ("ok", "ok"), ""),  # launched again: the losses are those of the first launch
+        (_times("parameters", 2), "", ("unknown", "unknown"), "parameters 200, not 100"),
+        (_times("parameters", 2, least=2), "same", ("unknown", "unknown"), "parameters 200, not 100"),
+        (_times("data", 2), "", ("unknown", "unknown"), "data texttext, not text"),
+        (_times("batch_size_per_rank", 2), "", ("unknown", "unknown"), "batch size a rank"),
+        (_times("validation_loss", 1.009), "same", ("ok", "ok"), ""),
+        (_times("validation_loss", 1.05), "unknown", ("unknown", "unknown"), "end 4.9% apart"),
+        (_times("validation_loss", None), "same", ("unknown", "unknown"), "has no validation loss"),
+        (_times("validation_loss", None, least=2), "same", ("unknown", "unknown"), "1 of 3 trainings of"),
+        (_times("dtype", None), "", ("unknown", "unknown"), "has no losses that can be judged"),
+        (_times("dtype", None, least=2), "same", ("unknown", "unknown"), "1 of 3 trials have no losses of"),
     ],
 )
 def test_a_studys_trainings_have_to_reach_the_losses_of_the_other(

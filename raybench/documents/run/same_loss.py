@@ -56,7 +56,10 @@ class LossAgreement(FieldwisePart, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """The ends of a training's losses. Those with the same ``key`` have to reach the same."""
+    """The ends of a training's losses. Those with the same ``key`` have to reach the same.
+
+    ``validation``: the least of its validation losses; ``has_lost_validation``: one of them is no number.
+    """
 
     name: str
     key: Hashable
@@ -64,6 +67,12 @@ class Curve:
     first: float
     last: float
     validation: float | None
+    has_lost_validation: bool = False
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether all of its validation losses are known, and it has one."""
+        return self.validation is not None and not self.has_lost_validation
 
 
 def agreements(curves: Sequence[Curve]) -> Iterator[LossAgreement]:
@@ -120,12 +129,20 @@ def curve_of(point: TrainingPoint) -> Curve:
     """The ends of a training's losses, keyed by what decides them."""
     facts, best = point.known_facts, point.best_validation
     ranks = None if facts.data else point.world_size  # random samples are drawn by rank
-    key = (facts.parameters, facts.dtype, facts.data, point.batch_size * point.world_size, ranks, len(point.losses))
+    decides = {
+        "parameters": facts.parameters,
+        "dtype": facts.dtype,
+        "data": facts.data,
+        "global batch size": point.batch_size * point.world_size,
+        "ranks": ranks,
+        "steps": len(point.losses),
+    }
     return Curve(
         name=point.label,
-        key=key,
+        key=tuple(decides.items()),
         dtype=facts.dtype or "",
         first=point.losses[0],
         last=point.losses[-1],
         validation=best.loss if best else None,
+        has_lost_validation=any(one.loss is None or not isfinite(one.loss) for one in point.validation),
     )

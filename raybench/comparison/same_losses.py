@@ -17,6 +17,7 @@ _ENDS: tuple[Callable[[Curve], float], ...] = (
     lambda one: one.last,
 )
 _GRAVITY = ("same", "unknown", "different")
+_NO_VALIDATION = "no validation loss, or one that is not a number"
 _OF_MACHINE = ("ranks", "global batch size", "batch size a rank", "dtype")
 _VERSIONS = ("raybench", "torch")  # another one may begin with other weights
 
@@ -96,7 +97,7 @@ def _partly_evaluated(sides: Sequence[Side]) -> Iterator[str]:
                 alike = [one.is_evaluated for one in curves if one.key == key]
                 if any(alike) and not all(alike):
                     lack = f"{alike.count(False)} of {len(alike)}"
-                    yield f"{side.name}: {lack} trainings of {label} have no validation loss, or one that is not a number"
+                    yield f"{side.name}: {lack} trainings of {label} have {_NO_VALIDATION}"
 
 
 def _no_longer_evaluated(sides: Sequence[Side]) -> Iterator[str]:
@@ -105,8 +106,7 @@ def _no_longer_evaluated(sides: Sequence[Side]) -> Iterator[str]:
             for key in dict.fromkeys(one.key for one in curves if one.is_evaluated):
                 theirs = [one.is_evaluated for one in other.curves.get(label, ()) if one.key == key]
                 if theirs and not any(theirs):
-                    how = "has no validation loss, or one that is not a number"
-                    yield f"{label} of {other.name} {how}, that of {sides[0].name} has"
+                    yield f"{label} of {other.name} has {_NO_VALIDATION}, that of {sides[0].name} has"
 
 
 def _apart(reference: Side, other: Side) -> Iterator[tuple[str, bool]]:

@@ -1,9 +1,10 @@
 """A side as a baseline that is kept, and back. Pure."""
 
 import math
+from collections.abc import Mapping
 
 from raybench.comparison.side import JUDGED, NOT_JUDGED, FigureKey, Side, SideFigure, each_once, label_of
-from raybench.documents.comparison.baseline import BaselineFigure, RunsBaseline
+from raybench.documents.comparison.baseline import ANSWERED, BaselineFigure, RunsBaseline
 from raybench.errors import UsageError
 
 LEAST_RUNS = 3  # with the run that is checked, their spread has two degrees of freedom
@@ -37,6 +38,7 @@ def baseline_of_runs(side: Side) -> RunsBaseline:
         outcomes=side.outcomes,
         not_judged=tuple(name for name, words in side.checks.items() if JUDGED not in words),
         judged=tuple(name for name, words in side.checks.items() if words == {JUDGED}),
+        checks={name: tuple(word for word in ANSWERED if word in words) for name, words in side.checks.items()},
         omitted=(*side.gaps, *(f"{label_of(key)}: {one.problem}" for key, one in side.figures.items() if one.problem)),
     )
 
@@ -74,14 +76,18 @@ def baseline_side(name: str, kept: RunsBaseline) -> Side:
         configuration=kept.configuration,
         environment=kept.environment,
         outcomes=kept.outcomes,
-        checks={
-            name: frozenset([word])
-            for names, word in ((kept.not_judged, NOT_JUDGED), (kept.judged, JUDGED))
-            for name in names
-        },
+        checks=_checks(kept),
         figures=each_once(map(_figure, kept.figures)),
         gaps=tuple(f"it leaves out a figure: {one}" for one in kept.omitted),
     )
+
+
+def _checks(kept: RunsBaseline) -> Mapping[str, frozenset[str]]:
+    """How far each check was answered; of a baseline from before that was kept, what all or none of its runs judged."""
+    if kept.checks:
+        return {name: frozenset(words) for name, words in kept.checks.items()}
+    older = (kept.not_judged, NOT_JUDGED), (kept.judged, JUDGED)
+    return {name: frozenset([word]) for names, word in older for name in names}
 
 
 def _figure(one: BaselineFigure) -> tuple[FigureKey, SideFigure]:

@@ -6,10 +6,21 @@ Every word has a rank; what is on one side only, or not known, is never taken fo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from raybench.comparison.parameters import other_parameters
+from raybench.comparison.parameters import other_parameters, renamed_keys
 from raybench.comparison.same_losses import changed_losses, differs, missing_losses
-from raybench.comparison.side import JUDGED, OF_THE_WHOLE, OPEN, SUSPECT, WRONG_DATA, Side, label_of
+from raybench.comparison.side import (
+    JUDGED,
+    OF_THE_WHOLE,
+    OPEN,
+    SUSPECT,
+    WRONG_DATA,
+    FigureKey,
+    Side,
+    SideFigure,
+    label_of,
+)
 from raybench.comparison.words import FAILED, INCOMPLETE, WORSE, is_known, rank_of
+from raybench.documents.run.verdict import BASELINE
 from raybench.verdicts import SEVERITY
 
 _BETWEEN_RANKS = ("pairs", "ranks")
@@ -52,8 +63,8 @@ def changed_between(sides: Sequence[Side], *, gated: bool) -> Changed:
             *_unverified(sides),
             *late,
             *missing_losses(sides),
-            *_no_longer_judged(sides),
             *gaps,
+            *_no_longer_judged(sides),
             *others,
         ),
         unsettled=tuple(_no_reference(sides[0])),
@@ -91,21 +102,44 @@ def _is_as_open(reference: Side, side: Side) -> bool:
 
 
 def _no_longer_judged(sides: Sequence[Side]) -> Iterator[str]:
-    """Checks that were judged on the reference, passed or failed, and are not on another side, or not on all of it.
+    """Checks of which less is known than on the reference: judged there, passed or failed, or open here alone.
 
-    What leaves its verdict open is told by that. On nodes that share one machine the scheduler alone can make ranks
-    differ too much to be compared, and another version may have no such check.
+    What the verdict tells, unknown since then, is not told twice. On nodes that share one machine the scheduler alone
+    can make ranks differ too much to be compared, another version may have no such check, and a run that was held
+    against no baseline measured the same.
     """
     for side in sides[1:]:
         may_lack = differs(sides[0], side, "raybench")
-        for name, before in sides[0].checks.items():
-            after = side.checks.get(name, frozenset())
-            if after & {OPEN, SUSPECT} or (may_lack and not after) or (name in _BETWEEN_RANKS and _is_emulated(side)):
+        is_told = _change(sides[0].verdict, side.verdict) == "open"
+        for name in dict.fromkeys([*sides[0].checks, *side.checks]):
+            before, after = (one.checks.get(name, frozenset()) for one in (sides[0], side))
+            if is_told and after & {OPEN, SUSPECT}:
                 continue
-            was_judged = before == {JUDGED} and after != {JUDGED}
-            if was_judged or (JUDGED in before and JUDGED not in after):
-                how = "judged in part" if JUDGED in after else "not judged" if after else "not there"
-                yield f"check {name} is {how} in {side.name}, and was judged in {sides[0].name}"
+            excused = name == BASELINE or (may_lack and not after) or (name in _BETWEEN_RANKS and _is_emulated(side))
+            if _is_newly_open(before, after) or (not excused and _is_judged_less(before, after)):
+                yield f"check {name} is {_how(after)} in {side.name}, and was {_how_before(before)} in {sides[0].name}"
+
+
+def _is_newly_open(before: frozenset[str], after: frozenset[str]) -> bool:
+    """Whether it leaves open what it did not before. What was asked of the reference and not answered is not new."""
+    new = (after - before) & {OPEN, SUSPECT}
+    return SUSPECT in new or (bool(new) and (JUDGED in before or not before))
+
+
+def _is_judged_less(before: frozenset[str], after: frozenset[str]) -> bool:
+    return (before == {JUDGED} and after != {JUDGED}) or (JUDGED in before and JUDGED not in after)
+
+
+def _how(words: frozenset[str]) -> str:
+    if SUSPECT in words:
+        return "undecided, with a suspect,"
+    if OPEN in words:
+        return "undecided"
+    return "judged in part" if JUDGED in words else "not judged" if words else "not there"
+
+
+def _how_before(words: frozenset[str]) -> str:
+    return JUDGED if JUDGED in words else _how(words)
 
 
 def _is_emulated(side: Side) -> bool:
@@ -151,10 +185,16 @@ def _trouble(before: str | None, after: str) -> str:
     return "open" if after in INCOMPLETE and (before is None or rank_of(before) < rank_of(after)) else ""
 
 
+def _beside(reference: Side, side: Side) -> Iterator[tuple[FigureKey, SideFigure | None, SideFigure]]:
+    """Each figure of a side with the reference's, also where parameters alone differ, as those of how often."""
+    renamed = renamed_keys(reference.figures, side.figures)
+    for key, figure in side.figures.items():
+        yield key, reference.figures.get(renamed.get(key, key)), figure
+
+
 def _wrong_data(sides: Sequence[Side]) -> Iterator[str]:
     for side in sides[1:]:
-        for key, figure in side.figures.items():
-            before = sides[0].figures.get(key)
+        for key, before, figure in _beside(sides[0], side):
             if figure.problem == WRONG_DATA and (before is None or before.problem != WRONG_DATA):
                 yield f"{side.name} failed: wrong data in {label_of(key)}"
 
@@ -162,8 +202,7 @@ def _wrong_data(sides: Sequence[Side]) -> Iterator[str]:
 def _unverified(sides: Sequence[Side]) -> Iterator[str]:
     """Figures whose data was right on the reference, and of which that is not known on another side."""
     for side in sides[1:]:
-        for key, figure in side.figures.items():
-            before = sides[0].figures.get(key)
+        for key, before, figure in _beside(sides[0], side):
             if before is not None and before.verified and figure.verified is None:
                 yield f"{side.name}: whether the data of {label_of(key)} is right was not checked"
 

@@ -101,7 +101,8 @@ def ratio_interval(reference: SideFigure, other: SideFigure, *, figures: int = 1
         allowed = max(reference.allowed, other.allowed)
         down = up = math.log1p(allowed)
     difference = levels[1] - levels[0]
-    low, high = _with_losses(difference - down, difference + up, reach_of_loss)
+    more, less = _by_limits(reference, other)
+    low, high = _with_losses(difference - down - more, difference + up + less, reach_of_loss)
     return RatioInterval(
         values=(math.exp(levels[0]), math.exp(levels[1])),
         ratio=math.exp(difference),
@@ -118,6 +119,18 @@ def _with_losses(low: float, high: float, lost: Reach) -> tuple[float, float]:
     """Longer by what may have reached the figure: by all of it where the interval would tell a difference."""
     low, high, full_low, full_high = low - lost.more, high + lost.less, low - lost.most, high + lost.least
     return full_low if low > 0 else low, full_high if high < 0 else high
+
+
+def _by_limits(reference: SideFigure, other: SideFigure) -> tuple[float, float]:
+    """By how much the other side may have come out larger, and smaller, for more or less memory to fill; logarithms.
+
+    Only within what comes and goes of a device's memory: further apart the limits are said to be others.
+    """
+    before, after = reference.limits, other.limits
+    is_capped = reference.is_capped and other.is_capped
+    if not before or not after or min(*before, *after) <= 0 or is_capped or reference.is_within_other_limits(other):
+        return 0.0, 0.0
+    return max(math.log(max(after) / min(before)), 0.0), max(math.log(max(before) / min(after)), 0.0)
 
 
 def _of_single_launches(before: tuple[float, float], after: tuple[float, float], allowed: float) -> tuple[float, float]:

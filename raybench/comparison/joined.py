@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from raybench.comparison.disturbed import worst_of
-from raybench.comparison.side import FigureKey, Side, SideFigure, label_of
+from raybench.comparison.side import NOT_JUDGED, FigureKey, Side, SideFigure, label_of
 from raybench.comparison.words import worst_word
 from raybench.documents.run.same_loss import Curve
 from raybench.errors import UsageError
@@ -80,8 +80,9 @@ def _outcomes(tables: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
 
 
 def _checks(sides: Sequence[Side]) -> Mapping[str, frozenset[str]]:
+    """How far each check was answered. Of a run that has no such check it is not judged: nobody asked."""
     names = dict.fromkeys(name for side in sides for name in side.checks)
-    return {name: frozenset().union(*(side.checks.get(name, frozenset()) for side in sides)) for name in names}
+    return {name: frozenset().union(*(side.checks.get(name, {NOT_JUDGED}) for side in sides)) for name in names}
 
 
 def _curves(sides: Sequence[Side]) -> Mapping[str, tuple[Curve, ...]]:

@@ -92,12 +92,16 @@ def test_a_baseline_says_what_its_runs_themselves_would() -> None:
     for before, after in zip(*shown, strict=True):
         assert after == pytest.approx(before)
     assert found[1].figures[0].stolen == pytest.approx((0.025, 0.06))
-    checks = baseline_side("B", read).checks
-    assert checks == {"ranks": frozenset(["not judged"]), "pairs": frozenset(["judged"])}
+    checks = dict(baseline_side("B", read).checks)
+    assert checks == sides[0].checks  # what some runs judged and others did not as well
+    older = RunsBaseline.of_json({**kept.to_json(), "checks": {}}, "it")  # of before they were kept
+    assert baseline_side("B", older).checks == {name: checks[name] for name in ("ranks", "pairs")}
+    lost = replace(sides[6], checks=checks | {"data": frozenset(["not judged"])})
+    assert "check data is not judged" in compare([baseline_side("B", read), lost], gate=0.05).verdict_reason
     silent = replace(sides[6], checks=checks | {"pairs": frozenset(["not judged"])})
     assert "check pairs is not judged" in compare([baseline_side("B", read), silent], gate=0.05).verdict_reason
-    older = {**kept.to_json(), "figures": [{**one, "samples": []} for one in kept.to_json()["figures"]]}
-    levels = baseline_side("B", RunsBaseline.of_json(older, "it"))
+    unsampled = {**kept.to_json(), "figures": [{**one, "samples": []} for one in kept.to_json()["figures"]]}
+    levels = baseline_side("B", RunsBaseline.of_json(unsampled, "it"))
     assert [len(launch[0]) for launch in levels.figures[names[0]].launches] == [1] * 18
 
 

@@ -60,6 +60,30 @@ def test_what_was_never_answered_makes_no_difference(
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "gate", "exit_code"),
+    [
+        ((60, 10.0), (59, 9.81), 0.01, 3),  # what is free of a device's memory now and then
+        ((60, 10.0), (59, 9.81), 0.05, 0),
+        ((60, 10.0), (59, 10.0), 0.01, 1),
+        ((60, 9.81), (59, 10.0), 0.01, 1),  # of more memory
+        ((60, 10.0), (55, 9.81), 0.05, 1),  # more than that
+        ((60, 10.0), (60, 9.81), 0.01, 0),
+    ],
+)
+@pytest.mark.parametrize("runs", [1, 3])
+def test_a_batch_may_be_smaller_by_as_much_as_its_limit(
+    before: tuple[int, float], after: tuple[int, float], gate: float, exit_code: int, runs: int
+) -> None:
+    key = FigureKey(benchmark="memory", point="memory tiny", quantity="largest batch")
+    sides = []
+    for name, (batch, limit) in zip("AB", (before, after), strict=True):
+        one = replace(counted(batch, "", "higher"), limits=(int(limit * 2**30),))
+        results = [replace(said(f"{name}{at}", OK), run_ids=(f"{name}{at}",), figures={key: one}) for at in range(runs)]
+        sides.append(joined_side(name, results))
+    assert compare(sides, gate=gate).exit_code == exit_code
+
+
+@pytest.mark.parametrize(
     ("before", "after", "emulated", "versions", "said_of_it"),
     [
         ({"judged"}, {"judged"}, False, "11", ""),

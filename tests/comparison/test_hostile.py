@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from raybench.comparison.changed import changed_between
 from raybench.comparison.comparing import compare
 from raybench.comparison.joined import joined_side
 from raybench.comparison.past import Past, began_at
@@ -71,6 +72,34 @@ def test_data_that_is_wrong_or_is_checked_no_longer_is_not_fine(
     assert ("is right was not checked" in found.verdict_reason) == (word == "unknown")
     back = compare_results([other, source])  # more is known than before
     assert "was not checked" not in back.verdict_reason
+
+
+def otherwise(content: Any) -> None:
+    """Measured more often, which makes no other figure."""
+    content["run_id"], content["started_at"] = "run-b", "2026-12-01T00:00:00+00:00"
+    content["benchmarks"][0]["parameters"] |= {"iters": 77, "steps": 77}
+
+
+@pytest.mark.parametrize("source", [COLLECTIVE, TRAINING])
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ((), (unchecked,), "is right was not checked"),
+        ((), (refuted,), "fail in"),
+        ((), (), ""),
+        ((unchecked,), (unchecked,), ""),  # it was not known before either
+        ((refuted,), (refuted,), ""),  # it was wrong before
+    ],
+)
+def test_data_is_known_by_its_figure_however_often_it_was_measured(
+    source: Path, before: tuple[Change, ...], after: tuple[Change, ...], reason: str, tmp_path: Path
+) -> None:
+    for beside in ((), (otherwise,)):
+        changes = before, (*after, *beside)
+        paths = [written(tmp_path / f"{at}.json", source, *some) for at, some in enumerate(changes)]
+        found = changed_between(list(map(side_of, paths)), gated=True)
+        texts = (*found.failed, *found.open)
+        assert any(reason in text for text in texts) if reason else texts == ()
 
 
 def test_a_check_that_failed_makes_a_run_wrong_and_one_that_was_not_made_does_not() -> None:

@@ -14,6 +14,8 @@ from raybench.documents.part import FieldwiseDocument, FieldwisePart
 from raybench.stats import median
 
 Share = Annotated[float, Meta(ge=0, le=1)]
+Answered = Literal["judged", "not judged", "open", "suspect"]
+ANSWERED: tuple[Answered, ...] = ("judged", "not judged", "open", "suspect")
 Level = Annotated[float, Meta(gt=0, lt=1e30)]
 
 
@@ -75,7 +77,8 @@ class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):
     """What a healthy configuration reaches, run by run.
 
     ``outcomes``: what the runs said of themselves, the worst of each; ``not_judged``: checks that none of them judged,
-    and ``judged``: those that all of them did.
+    and ``judged``: those that all of them did; ``checks``: of each check how far its runs answered it, in every way
+    that occurred: "open" leaves a verdict open, and "suspect" whether a node is at fault.
     ``omitted``: figures that are not in it, since not all of its runs have them or one had wrong data. They are empty
     in a baseline from before they were kept.
     """
@@ -91,4 +94,5 @@ class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):
     omitted: tuple[str, ...] = ()
     not_judged: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()
+    checks: Mapping[str, tuple[Answered, ...]] = field(default_factory=dict)
     SCHEMA: ClassVar[str] = "raybench.baseline/1"

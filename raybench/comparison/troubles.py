@@ -18,7 +18,7 @@ def troubles_of(result: RunResult | StandaloneResult) -> Mapping[str, str]:
 def _of_the_whole(result: RunResult | StandaloneResult) -> Iterator[tuple[str, str]]:
     if isinstance(result, StandaloneResult):
         yield from ((f"rank {rank}", "failed") for rank in result.errors)
-        if result.ranks and len(result.ranks) < (result.world_size or 0):
+        if len(result.ranks) < (result.world_size or 0):
             yield f"{len(result.ranks)} of {result.world_size} ranks", "incomplete"
     else:
         found = (*result.findings, *result.log_findings)

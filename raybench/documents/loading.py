@@ -58,12 +58,21 @@ def load_document(path: Path) -> Any:
 def document_in(content: object, where: str) -> Any:
     """The document of a JSON; ``where`` is its file in errors."""
     schema = content.get("schema") if isinstance(content, dict) else None
-    kind = KINDS.get(schema.partition("/")[0]) if isinstance(schema, str) else None
+    kind = _kind_of(schema)
     if kind is None:
         found = f"its schema is {str(schema)[:80]!r}" if schema is not None else "it has no schema"
         raise DocumentError(f"{where} is not a document of raybench: {found}; loaded are {', '.join(KINDS)}")
     document = getattr(importlib.import_module(f"raybench.documents.{kind.module}"), kind.name)
     return document_as(document, content, f"{kind.title} {where}")
+
+
+def is_document(content: object) -> bool:
+    """Whether a JSON says that it is a document of a kind that is loaded."""
+    return isinstance(content, dict) and _kind_of(content.get("schema")) is not None
+
+
+def _kind_of(schema: object) -> DocumentKind | None:
+    return KINDS.get(schema.partition("/")[0]) if isinstance(schema, str) else None
 
 
 def document_file(path: Path) -> Path:

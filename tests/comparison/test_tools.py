@@ -238,6 +238,82 @@ def test_a_folder_of_several_logs_is_compared_by_the_spread_between_them(tmp_pat
     assert (kept.kind, len(kept.run_ids)) == ("result of nccl-tests", 3)
 
 
+FAILED_RANKS = {"status": "failed", "world_size": 2, "errors": {"1": "died"}, "benchmarks": []}
+SIGNAL = "mpirun: rank 1 exited on signal 11 (Segmentation fault)\n"
+
+
+def logs_beside(folder: Path, name: str, text: str | None) -> Path:
+    """A folder of three logs of the same, and something else: a file of that text, or a link to nothing."""
+    for number in range(3):
+        slower = RCCL.replace(" 1377.7 ", f" {1377.7 * (1 + number / 300):.1f} ")
+        (folder / f"run{number}.log").write_text(slower, encoding="utf-8")
+    (folder / name).parent.mkdir(exist_ok=True)
+    if text is None:
+        (folder / name).symlink_to("/nonexistent/run3.log")
+    else:
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("lost.log", SIGNAL, "exited on signal 11"),
+        ("lost.log", "n1: Test NCCL failure common.cu:1279 'unhandled system error'\n", "Test NCCL failure"),
+        ("lost.log", "Traceback (most recent call last):\n", "Traceback"),
+        ("lost.txt", "srun: error: n1: task 1: Exited with exit code 2\n", "srun: error"),
+        ("lost.txt", RCCL.partition("#       size")[0], "printed no table"),
+        ("lost.log", "", "is empty"),
+        ("run3.log", "job 17 is queued\n", "is named as those that have"),
+        ("lost.log", None, "link to nothing"),
+        ("lost.json", '{"version": ', "breaks off"),
+        ("old/lost.log", SIGNAL, "exited on signal 11"),
+        ("old/ranks.json", json.dumps({**FAILED_RANKS, "schema": "raybench.standalone/1"}), "is failed"),
+    ],
+)
+def test_what_a_failed_run_left_in_a_folder_of_logs_is_open(
+    tmp_path: Path, name: str, text: str | None, said: str
+) -> None:
+    folder = logs_beside(tmp_path, name, text)
+    found = compare_results([folder / "run0.log", folder], gate="50%")
+    assert (found.exit_code, said in found.verdict_reason) == (3, True), found.verdict_reason
+    with pytest.raises(UsageError, match=said):
+        create_baseline([folder])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("README.md", "run 3 ended with: Segmentation fault"),
+        ("notes.txt", "taken after the reboot"),
+        ("times.csv", "size,time\n"),
+        ("events.jsonl", '{"a": 1}\n{"a": 2}\n'),
+        ("run0.err", ""),  # the error stream of one that ended well
+        (".keep", ""),
+        ("machine.txt", "GPU 0: failure: No, error: 0\n"),
+        ("old/run7.log", RCCL),
+    ],
+)
+def test_what_else_is_in_a_folder_of_logs_is_named_and_leaves_nothing_open(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    side = side_of(logs_beside(tmp_path, name, text))
+    top = name.partition("/")[0]
+    assert (side.gaps, [top in one for one in side.remarks]) == ((), [True])
+    assert len(create_baseline([tmp_path]).run_ids) == 3
+
+
+def test_documents_whose_keys_were_sorted_are_read_as_others(tmp_path: Path) -> None:
+    ranks = {"schema": "raybench.standalone/1", **FAILED_RANKS}
+    for name, content in (("ranks", ranks), ("tests", DOCUMENT), ("other", {**ranks, "schema": "other/1"})):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "it.json").write_text(json.dumps(content, sort_keys=True), encoding="utf-8")
+    assert side_of(tmp_path / "ranks").outcomes == {"status": "failed"}
+    assert side_of(tmp_path / "tests").kind == "result of nccl-tests"
+    with pytest.raises(UsageError, match="has no result"):
+        side_of(tmp_path / "other")
+
+
 def test_what_holds_no_result_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
     (tmp_path / "mixed").mkdir()

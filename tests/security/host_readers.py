@@ -34,6 +34,7 @@ from raybench.benchmarks.checkpoint.storage import compress, decompress
 from raybench.benchmarks.node_tests.dcgm_answer import read_diag
 from raybench.benchmarks.training.data.files import read_text
 from raybench.comparison.parameters import parameters_of
+from raybench.comparison.tools.beside import failure_said, is_cut, is_ours
 from raybench.comparison.tools.inspector import inspector_events
 from raybench.comparison.tools.nccl_tests_file import tests_file_side
 from raybench.documents.reading import DocumentError
@@ -398,6 +399,10 @@ HOST_READERS: dict[str, Reader] = {
     "parameters of a baseline": Reader(
         read=lambda data: [parameters_of(data.decode("utf-8", "replace"))],
         seeds=lambda: [{"batch_size": 8}],
+    ),
+    "files beside results": Reader(
+        read=lambda data: [one(data.decode("utf-8", "replace")) for one in (is_ours, is_cut, failure_said)],
+        seeds=lambda: [{"status": "failed", "schema": "raybench.standalone/1"}],
     ),
     "nccl-tests' file": Reader(
         read=lambda data: [tests_file_side("it", data.decode("utf-8", "replace"))],

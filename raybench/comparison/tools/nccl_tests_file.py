@@ -19,6 +19,7 @@ from raybench.comparison.tools.nccl_tests import KIND, PLACES, key_of, launched,
 from raybench.errors import UsageError
 
 _HEAD = re.compile(r'\s*\{\s*"version":\s*\d{1,9},\s*"start_time":')
+_KEYS = ('"version"', '"start_time"', '"nccl_version"', '"results"')
 _VARIABLE = re.compile(r"((?:NCCL|RCCL|FI|UCX|CUDA_VISIBLE)_[A-Z0-9_]+)=(.*)", re.DOTALL)
 _MOST = 200  # characters of a value
 
@@ -124,8 +125,8 @@ class TestsFile(msgspec.Struct, frozen=True):
 
 
 def is_tests_file(text: str) -> bool:
-    """Whether a text begins as such a file does."""
-    return _HEAD.match(text) is not None
+    """Whether a text begins as such a file does, or has its keys in another order."""
+    return _HEAD.match(text) is not None or (text.lstrip()[:1] == "{" and all(key in text for key in _KEYS))
 
 
 def tests_file_side(name: str, text: str) -> Side:

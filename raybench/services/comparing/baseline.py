@@ -48,12 +48,21 @@ def create_baseline(paths: Sequence[Path]) -> RunsBaseline:
 
 
 def _sides(paths: Sequence[Path]) -> "Iterator[Side]":
-    from raybench.services.comparing.sides import is_folder_of_results, one_side, results_below, unfinished_below
+    from raybench.services.comparing.sides import (
+        is_folder_of_results,
+        omitted_from,
+        one_side,
+        results_below,
+        unfinished_below,
+    )
 
     for path in paths:
         if path.is_dir() and (begun := unfinished_below(path)):
             raise UsageError(f"{begun[0]} has no result: a baseline is made of healthy runs; leave it out")
-        yield from map(one_side, results_below(path) if is_folder_of_results(path) else (path,))
+        found = results_below(path) if is_folder_of_results(path) else (path,)
+        if is_folder_of_results(path) and found and (lost := omitted_from(path, found).lost):
+            raise UsageError(f"{path}: {lost[0]}: a baseline is made of healthy runs; leave it out")
+        yield from map(one_side, found)
 
 
 def check_baseline(baseline: Path, result: Path, *, gate: str, allow_unlike: bool = False) -> Comparison:

@@ -1,7 +1,6 @@
 """What is named on the command line as one side of a comparison: a document, or a folder of several runs."""
 
 import os
-import re
 import stat
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from raybench.comparison.side import Side
+from raybench.comparison.tools.beside import is_ours
+from raybench.comparison.words import FAILED, INCOMPLETE
 from raybench.documents.comparison.baseline import RunsBaseline
 from raybench.documents.fabric import FabricReport
 from raybench.documents.loading import FILES, KINDS, load_document
@@ -17,6 +18,7 @@ from raybench.documents.run.result import RunResult
 from raybench.documents.run.standalone import StandaloneResult
 from raybench.documents.study.result import StudyResult
 from raybench.errors import UsageError
+from raybench.services.comparing.omitted import Omitted, failed_output, omitted_in
 
 MOST_RUNS = 1000
 MOST_BYTES = 2**28
@@ -28,7 +30,6 @@ _COMPARED = (
     "torchrun), what nccl-tests printed or wrote as JSON, and files of NCCL Inspector"
 )
 _OPENED_BY_SHELL = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # as ``<(zcat old.log.gz)`` does
-_OURS = re.compile(r'\s*\{\s*"schema"')  # documents are read by their own loader
 
 
 def side_of(path: Path) -> Side:
@@ -40,10 +41,13 @@ def side_of(path: Path) -> Side:
         if not found:
             return _of_inspector(path)
         side = joined_side(str(path), [one_side(one) for one in found])
-        gaps = (f"{one.name} has no result" for one in unfinished_below(path))
-        other = [one.name for one in path.iterdir() if one.is_dir() and _is_document(one) and one not in found]
-        left = [f"{path} is compared without {', '.join(sorted(other))}, which hold no runs"] if other else []
-        return replace(side, gaps=(*side.gaps, *gaps), remarks=(*side.remarks, *left))
+        begun = unfinished_below(path)
+        other = [one for one in sorted(path.iterdir()) if one.is_dir() and _is_document(one) and one not in found]
+        named = ", ".join(one.name for one in other)
+        left = [f"{path} is compared without {named}, which hold no runs"] if other else []
+        rest = omitted_from(path, found, [*begun, *other])
+        gaps = (*(f"{one.name} has no result" for one in begun), *rest.lost)
+        return replace(side, gaps=(*side.gaps, *gaps), remarks=(*side.remarks, *left, *rest.remarks(path)))
     return one_side(path)
 
 
@@ -81,6 +85,30 @@ def unfinished_below(path: Path) -> Sequence[Path]:
     return [one for one in children if (one / BEGUN).is_file() and not os.path.lexists(one / _RESULT)]
 
 
+def omitted_from(path: Path, found: Sequence[Path], told: Sequence[Path] = ()) -> Omitted:
+    """What else is in a folder of which those results were taken; ``told`` is said elsewhere. Raises UsageError."""
+    return omitted_in(path, found, _lost_below, told)
+
+
+def _lost_below(folder: Path) -> str:
+    """The first failed result in a folder below, or output of a program that failed; "" where there is none."""
+    if folder.name.startswith("."):
+        return ""
+    try:
+        found = results_below(folder)
+    except UsageError:
+        return ""  # of more than can be read, as data is: it is named among what was omitted
+    for one in found:
+        try:
+            word = one_side(one).verdict
+        except UsageError as error:
+            return str(error)
+        if word in (*FAILED, *INCOMPLETE):
+            return f"{one.relative_to(folder.parent)} is {word}, in a folder below"
+    said = failed_output(folder, found)
+    return f"{folder.name}/{said}" if said else ""
+
+
 def is_folder_of_results(path: Path) -> bool:
     """Whether a path is a folder, and not that of one result."""
     return path.is_dir() and not _is_document(path)
@@ -96,7 +124,7 @@ def _is_result(file: Path) -> bool:
     from raybench.comparison.tools.nccl_tests_file import is_tests_file
 
     text = _text(file)
-    return bool(_OURS.match(text)) or is_tests_file(text) or is_nccl_tests(text)
+    return is_ours(text) or is_tests_file(text) or is_nccl_tests(text)
 
 
 def _of_tool(path: Path) -> Side | None:
@@ -109,7 +137,7 @@ def _of_tool(path: Path) -> Side | None:
     from raybench.comparison.tools.nccl_tests_file import is_tests_file, tests_file_side
 
     text = _text(path)
-    if _OURS.match(text):
+    if is_ours(text):
         return None
     if is_tests_file(text):
         return tests_file_side(str(path), text)
@@ -127,10 +155,11 @@ def _of_inspector(folder: Path) -> Side:
     from raybench.comparison.tools.inspector import inspector_events, inspector_side
 
     files = _together(sorted(one for one in folder.iterdir() if one.is_file()))
-    texts = [text for text in map(_text, files) if '"coll_perf"' in text]
-    if not any(next(inspector_events(text), None) for text in texts):
+    texts = {file: text for file, text in zip(files, map(_text, files), strict=True) if '"coll_perf"' in text}
+    if not any(next(inspector_events(text), None) for text in texts.values()):
         raise UsageError(f"{folder} has no result; {_COMPARED}")
-    return inspector_side(str(folder), texts)
+    side, rest = inspector_side(str(folder), [*texts.values()]), omitted_from(folder, [*texts])
+    return replace(side, gaps=rest.lost, remarks=(*side.remarks, *rest.remarks(folder)))
 
 
 def _together(files: Sequence[Path]) -> Sequence[Path]:

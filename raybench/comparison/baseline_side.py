@@ -1,10 +1,12 @@
 """A side as a baseline that is kept, and back. Pure."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from raybench.comparison.same_losses import asked_of, decides_of
 from raybench.comparison.side import JUDGED, NOT_JUDGED, FigureKey, Side, SideFigure, each_once, label_of
-from raybench.documents.comparison.baseline import ANSWERED, BaselineFigure, RunsBaseline
+from raybench.documents.comparison.baseline import ANSWERED, BaselineFigure, BaselineLosses, RunsBaseline
+from raybench.documents.run.same_loss import Curve
 from raybench.errors import UsageError
 
 LEAST_RUNS = 3  # with the run that is checked, their spread has two degrees of freedom
@@ -40,6 +42,7 @@ def baseline_of_runs(side: Side) -> RunsBaseline:
         judged=tuple(name for name, words in side.checks.items() if words == {JUDGED}),
         checks={name: tuple(word for word in ANSWERED if word in words) for name, words in side.checks.items()},
         omitted=(*side.gaps, *(f"{label_of(key)}: {one.problem}" for key, one in side.figures.items() if one.problem)),
+        losses=tuple(_losses(label, one) for label, curves in side.curves.items() for one in curves),
     )
 
 
@@ -65,6 +68,19 @@ def _kept(key: FigureKey, one: SideFigure) -> BaselineFigure:
     )
 
 
+def _losses(label: str, one: Curve) -> BaselineLosses:
+    return BaselineLosses(
+        label=label,
+        asked=asked_of(one.key),
+        decides=decides_of(one.key),
+        dtype=one.dtype,
+        first=one.first,
+        last=one.last,
+        validation=one.validation,
+        has_lost_validation=one.has_lost_validation,
+    )
+
+
 def baseline_side(name: str, kept: RunsBaseline) -> Side:
     """The baseline as a side; a launch of which no samples were kept has one, its level."""
     return Side(
@@ -78,6 +94,7 @@ def baseline_side(name: str, kept: RunsBaseline) -> Side:
         outcomes=kept.outcomes,
         checks=_checks(kept),
         figures=each_once(map(_figure, kept.figures)),
+        curves=_curves(name, kept.losses),
         gaps=tuple(f"it leaves out a figure: {one}" for one in kept.omitted),
     )
 
@@ -106,3 +123,20 @@ def _figure(one: BaselineFigure) -> tuple[FigureKey, SideFigure]:
         limits=one.limits,
         is_capped=one.is_capped,
     )
+
+
+def _curves(name: str, kept: Sequence[BaselineLosses]) -> Mapping[str, tuple[Curve, ...]]:
+    found: dict[str, tuple[Curve, ...]] = {}
+    for one in kept:
+        before = found.get(one.label, ())
+        curve = Curve(
+            name=f"{one.label} of run {len(before) + 1} of {name}",
+            key=(one.asked, tuple(one.decides.items())),
+            dtype=one.dtype,
+            first=one.first,
+            last=one.last,
+            validation=one.validation,
+            has_lost_validation=one.has_lost_validation,
+        )
+        found[one.label] = (*before, curve)
+    return found

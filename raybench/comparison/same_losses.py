@@ -121,8 +121,8 @@ def _apart(reference: Side, other: Side) -> Iterator[tuple[str, bool]]:
         new, gone = ([key for key in some if key not in others] for some, others in ((theirs, ours), (ours, theirs)))
         pairs = [(_nearest(key, ours), key) for key in new] or [(key, _nearest(key, theirs)) for key in gone if theirs]
         for before, after in pairs:
-            asked = tuple(_changes(*(parameters_of(_asked(key)) or {} for key in (before, after))))
-            found = asked or tuple(_changes(*(_decides(key) for key in (before, after))))
+            asked = tuple(_changes(*(parameters_of(asked_of(key)) or {} for key in (before, after))))
+            found = asked or tuple(_changes(*(decides_of(key) for key in (before, after))))
             is_declared = bool(asked) or _follows([name for name, *_ in found], reference, other)
             said = ", ".join(f"{name} {now}, not {was}" for name, was, now in found)
             yield (
@@ -139,15 +139,15 @@ def _follows(names: Sequence[str], reference: Side, other: Side) -> bool:
 
 def _nearest(key: Hashable, keys: Sequence[Hashable]) -> Hashable:
     """That which was asked for alike, if there is one."""
-    return next((one for one in keys if _asked(one) == _asked(key)), keys[0])
+    return next((one for one in keys if asked_of(one) == asked_of(key)), keys[0])
 
 
-def _asked(key: Hashable) -> str:
+def asked_of(key: Hashable) -> str:
     """What a training was started with, as one text: the first part of a side's key."""
     return key[0] if isinstance(key, tuple) else ""
 
 
-def _decides(key: Hashable) -> Mapping[str, Any]:
+def decides_of(key: Hashable) -> Mapping[str, Any]:
     """What decides its losses besides: the second part."""
     return dict(key[1]) if isinstance(key, tuple) else {}
 

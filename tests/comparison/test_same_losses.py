@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from raybench.documents.comparison.baseline import RunsBaseline
 from raybench.documents.comparison.comparison import Comparison
+from raybench.documents.reading import DocumentError
+from raybench.services.comparing.baseline import check_baseline, create_baseline
 from raybench.services.comparing.compare import compare_results
 
 TRAINING = next((Path(__file__).parents[1] / "documents/samples").glob("training-*.json"))
@@ -275,3 +278,55 @@ def test_a_study_of_another_seed_need_not_reach_the_same(tmp_path: Path) -> None
     workload = ["train", "--model", "tiny", "--seed", "7"]
     after = learned(tmp_path, "after", _times("first_loss", 2), workload=workload)
     assert compare_results([learned(tmp_path, "before", _nothing), after]).losses == ()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A baseline of three trainings that evaluated."""
+    folder = folder_of(tmp_path_factory.mktemp("healthy"), *([evaluated(3.0, 2.0)] * 3))
+    return create_baseline([folder]).to_json()
+
+
+def checked(kept: dict[str, Any], folder: Path, *changes: Change) -> Comparison:
+    (folder / "baseline.json").write_text(json.dumps(kept), encoding="utf-8")
+    later = folder_of(folder / "later", lambda content: [one(content) for one in (evaluated(3.0, 2.0), *changes)])
+    return check_baseline(folder / "baseline.json", later, gate="90%")
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "reason", "exit_code"),
+    [
+        (ROUNDED, ["same"], "", 0),
+        (LATE, ["unknown"], "end 4", 3),
+        (APART, ["different"], "should have the same losses", 1),
+        (losses(lambda _, __: None), [], "has no losses that can be judged", 3),
+        (evaluated(None), ["same"], "has no validation loss", 3),
+        (fact("parameters", 7), [], "parameters 7, not ", 3),
+    ],
+)
+def test_a_baseline_keeps_losses_that_a_later_run_has_to_reach(
+    change: Change, said: list[str], reason: str, exit_code: int, kept: dict[str, Any], tmp_path: Path
+) -> None:
+    found = checked(kept, tmp_path, change)
+    assert [one.verdict for one in found.losses] == said
+    assert reason in found.verdict_reason
+    assert ("loss" in found.verdict_reason) == bool(reason)
+    assert found.exit_code == exit_code
+
+
+def test_a_baseline_from_before_losses_were_kept_is_read_and_said_not_to_judge_them(
+    kept: dict[str, Any], tmp_path: Path
+) -> None:
+    older = {name: value for name, value in kept.items() if name != "losses"}
+    found = checked(older, tmp_path, APART)
+    assert found.losses == ()
+    (remark,) = [one for one in found.remarks if "losses" in one]
+    assert "are not judged" in remark
+
+
+@pytest.mark.parametrize(("name", "value"), [("dtype", "int4"), ("first", 1e40), ("validation", "low")])
+def test_losses_of_a_baseline_that_cannot_be_are_damage(name: str, value: object, kept: dict[str, Any]) -> None:
+    assert RunsBaseline.of_json(kept, "it").losses
+    first, *others = kept["losses"]
+    with pytest.raises(DocumentError, match=r"losses\[0\]"):
+        RunsBaseline.of_json({**kept, "losses": [{**first, name: value}, *others]}, "it")

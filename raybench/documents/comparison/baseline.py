@@ -11,12 +11,14 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, field
 
 from raybench.documents.part import FieldwiseDocument, FieldwisePart
+from raybench.documents.run.same_loss import BOUNDS
 from raybench.stats import median
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Answered = Literal["judged", "not judged", "open", "suspect"]
 ANSWERED: tuple[Answered, ...] = ("judged", "not judged", "open", "suspect")
 Level = Annotated[float, Meta(gt=0, lt=1e30)]
+Loss = Annotated[float, Meta(gt=-1e30, lt=1e30)]
 
 
 class BaselineFigure(FieldwisePart, frozen=True, kw_only=True):
@@ -73,14 +75,36 @@ def _is_not_of(lost: tuple[tuple[float, ...], ...], levels: tuple[float, ...]) -
     return bool(lost) and len(lost) != len(levels)
 
 
+class BaselineLosses(FieldwisePart, frozen=True, kw_only=True):
+    """The ends of the losses of one training of one run: of its first and its last timed step.
+
+    ``validation``: the least validation loss, None where there was none; ``has_lost_validation``: one of them was not a
+    number. A later training is held against it where it was ``asked`` for alike, options as one text, and has the same
+    of what ``decides`` its losses besides, as the number of parameters.
+    """
+
+    label: str
+    asked: str
+    decides: Mapping[str, str | int | None]
+    dtype: str
+    first: Loss
+    last: Loss
+    validation: Loss | None = None
+    has_lost_validation: bool = False
+
+    def contradiction(self) -> str | None:
+        """Whether it is of a type whose rounding is known."""
+        return None if self.dtype in BOUNDS else f"losses of {self.dtype}, whose rounding is not known"
+
+
 class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):
     """What a healthy configuration reaches, run by run.
 
     ``outcomes``: what the runs said of themselves, the worst of each; ``not_judged``: checks that none of them judged,
     and ``judged``: those that all of them did; ``checks``: of each check how far its runs answered it, in every way
     that occurred: "open" leaves a verdict open, and "suspect" whether a node is at fault.
-    ``omitted``: figures that are not in it, since not all of its runs have them or one had wrong data. They are empty
-    in a baseline from before they were kept.
+    ``omitted``: figures that are not in it, since not all of its runs have them or one had wrong data. ``losses``: of
+    every training of every run. They are empty in a baseline from before they were kept.
     """
 
     kind: str
@@ -95,4 +119,5 @@ class RunsBaseline(FieldwiseDocument, frozen=True, kw_only=True):
     not_judged: tuple[str, ...] = ()
     judged: tuple[str, ...] = ()
     checks: Mapping[str, tuple[Answered, ...]] = field(default_factory=dict)
+    losses: tuple[BaselineLosses, ...] = ()
     SCHEMA: ClassVar[str] = "raybench.baseline/1"

@@ -131,7 +131,7 @@ def _curves(name: str, kept: Sequence[BaselineLosses]) -> Mapping[str, tuple[Cur
         before = found.get(one.label, ())
         curve = Curve(
             name=f"{one.label} of run {len(before) + 1} of {name}",
-            key=(one.asked, tuple(one.decides.items())),
+            key=(one.asked, tuple(sorted(one.decides.items()))),
             dtype=one.dtype,
             first=one.first,
             last=one.last,

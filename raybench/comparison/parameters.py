@@ -73,7 +73,7 @@ def _differing(before: str, after: str, *, is_same_version: bool) -> Iterator[tu
     for name in dict.fromkeys([*old, *new]):
         is_asked = (name in old and name in new) or is_same_version
         if name not in HOW_OFTEN and is_asked and old.get(name) != new.get(name):
-            yield name, _text(old.get(name)), _text(new.get(name))
+            yield name, value_text(old.get(name)), value_text(new.get(name))
 
 
 def parameters_of(text: str) -> Mapping[str, Any] | None:
@@ -90,5 +90,6 @@ def _table(text: str) -> Mapping[str, Any]:
     return {"setting": text} if found is None else found
 
 
-def _text(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """The value of a parameter: a text as it is, else as JSON."""
     return value if isinstance(value, str) else json.dumps(value)

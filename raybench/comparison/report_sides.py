@@ -84,7 +84,7 @@ def _curve(name: str, study: StudyResult, trial: TrialResult, one: Measured) -> 
     }  # not the steps, which are those of all launches, further ones too; losses are those of the first
     return Curve(
         name=f"{trial.trial.variant}, {one.label} of {name}",
-        key=(_asked(study, trial.trial.variant), tuple(decides.items())),
+        key=(_asked(study, trial.trial.variant), tuple(sorted(decides.items()))),
         dtype=one.dtype,
         first=one.first_loss,
         last=one.loss,

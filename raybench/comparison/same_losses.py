@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from raybench.comparison.differing import unlike
-from raybench.comparison.parameters import parameters_of
+from raybench.comparison.parameters import parameters_of, value_text
 from raybench.comparison.side import Side
 from raybench.documents.run.same_loss import Curve, LossAgreement, LossVerdict, agreements
 
@@ -124,7 +124,7 @@ def _apart(reference: Side, other: Side) -> Iterator[tuple[str, bool]]:
             asked = tuple(_changes(*(parameters_of(asked_of(key)) or {} for key in (before, after))))
             found = asked or tuple(_changes(*(decides_of(key) for key in (before, after))))
             is_declared = bool(asked) or _follows([name for name, *_ in found], reference, other)
-            said = ", ".join(f"{name} {now}, not {was}" for name, was, now in found)
+            said = ", ".join(f"{name} {value_text(now)}, not {value_text(was)}" for name, was, now in found)
             yield (
                 f"losses of {label} of {other.name} are not held against those of {reference.name}: {said}",
                 is_declared,

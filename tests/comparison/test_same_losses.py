@@ -288,7 +288,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def checked(kept: dict[str, Any], folder: Path, *changes: Change) -> Comparison:
-    (folder / "baseline.json").write_text(json.dumps(kept), encoding="utf-8")
+    (folder / "baseline.json").write_text(json.dumps(kept, sort_keys=True), encoding="utf-8")  # as jq -S writes it
     later = folder_of(folder / "later", lambda content: [one(content) for one in (evaluated(3.0, 2.0), *changes)])
     return check_baseline(folder / "baseline.json", later, gate="90%")
 

@@ -139,7 +139,7 @@ def curve_of(point: TrainingPoint) -> Curve:
     }
     return Curve(
         name=point.label,
-        key=tuple(decides.items()),
+        key=tuple(sorted(decides.items())),
         dtype=facts.dtype or "",
         first=point.losses[0],
         last=point.losses[-1],

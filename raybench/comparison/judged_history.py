@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
 from raybench.comparison.judging import direction_of
-from raybench.comparison.side import Side
+from raybench.comparison.over_time.answers import Answers, is_newly_unknown, newly_unverified
+from raybench.comparison.side import Side, label_of
 from raybench.comparison.trend import LEAST_RUNS
 from raybench.comparison.words import FAILED
 from raybench.documents.comparison.history import ChangePoint, HistoryRun, HistorySeries, OmittedRun
@@ -21,7 +22,7 @@ _ORDER: tuple[Verdict, ...] = ("ok", "warning", "unknown", "incomplete", "critic
 class PastRun:
     """A run: its place among the runs of its folder, and its tables. ``sort``: its kind, and what it was to measure.
 
-    ``state``: the worse of its verdict and its status. ``began``: seconds since 1970.
+    ``began``: seconds since 1970.
     """
 
     run: HistoryRun
@@ -30,7 +31,12 @@ class PastRun:
     configuration: Table
     environment: Table
     sort: tuple[str, str]
-    state: str
+    answers: Answers
+
+    @property
+    def state(self) -> str:
+        """The worse of its verdict and its status."""
+        return self.answers.state
 
     def as_side(self) -> Side:
         """Its tables alone."""
@@ -52,6 +58,8 @@ def judged_history(
     """
     told = [
         *_states(runs),
+        *_no_longer_known(runs),
+        *_no_longer_verified(runs),
         *_worse(series, runs),
         *_too_few(series, runs),
         *_ended(series, runs),
@@ -78,9 +86,7 @@ def missing_since(places: Sequence[int], runs: Sequence[PastRun]) -> int | None:
 
 def _states(runs: Sequence[PastRun]) -> Iterator[Conclusion]:
     """How the newest runs of each sort ended: too few to be a level of their own, one of them counts."""
-    sorts: dict[tuple[str, str], list[PastRun]] = {}
-    for one in runs:
-        sorts.setdefault(one.sort, []).append(one)
+    sorts = _by_sort(runs)
     for sort, some in sorts.items():
         bad = [one for one in some if one.state not in _WHOLE]
         in_a_row = len([*takewhile(lambda one: one.state not in _WHOLE, reversed(some))])
@@ -100,6 +106,46 @@ def _states(runs: Sequence[PastRun]) -> Iterator[Conclusion]:
             verdict="critical" if is_failed else "incomplete",
             reason=f"{which} of {len(some)} runs{whose} ended as {_words(near)}, since {_named(near[0])}{more}",
         )
+
+
+def _by_sort(runs: Sequence[PastRun]) -> Mapping[tuple[str, str], Sequence[PastRun]]:
+    sorts: dict[tuple[str, str], list[PastRun]] = {}
+    for one in runs:
+        sorts.setdefault(one.sort, []).append(one)
+    return sorts
+
+
+def _no_longer_known(runs: Sequence[PastRun]) -> Iterator[Conclusion]:
+    """Newest runs whose verdict is unknown, where one before was judged, or was unknown for another cause.
+
+    Where all runs ever were unknown for the same cause, as of one machine, the newest say no less than they did.
+    """
+    for some in _by_sort(runs).values():
+        if new := [one for one, before in _newest(some) if is_newly_unknown(one.answers, before)]:
+            why = ", ".join(dict.fromkeys(word for one in new for word in one.answers.words))
+            yield Conclusion(
+                verdict="unknown",
+                reason=f"{len(new)} of the newest {min(LEAST_RUNS, len(some))} of {len(some)} runs ended as unknown, "
+                f"since {_named(new[0])}, as runs before did not{f': {why}' if why else ''}",
+            )
+
+
+def _no_longer_verified(runs: Sequence[PastRun]) -> Iterator[Conclusion]:
+    """Figures of the newest runs whose data was not checked, where that of a run before was."""
+    for some in _by_sort(runs).values():
+        found = [(key, one) for one, before in _newest(some) for key in newly_unverified(one.answers, before)]
+        if found:
+            (key, one), more = found[0], _more(len({key for key, _ in found}))
+            reason = (
+                f"whether the data of {label_of(key)} is right was not checked since {_named(one)}, as it was before"
+            )
+            yield Conclusion(verdict="unknown", reason=reason + more)
+
+
+def _newest(some: Sequence[PastRun]) -> Iterator[tuple[PastRun, Sequence[Answers]]]:
+    """The newest runs of a sort, which are too few for a level, each with the answers of all before it."""
+    for number in range(max(len(some) - LEAST_RUNS, 0), len(some)):
+        yield some[number], [one.answers for one in some[:number]]
 
 
 def _words(some: Sequence[PastRun]) -> str:

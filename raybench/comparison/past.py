@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from raybench.comparison.differing import differing
 from raybench.comparison.judged_history import PastRun, Table, judged_history, missing_since
 from raybench.comparison.judging import direction_of
+from raybench.comparison.over_time.answers import Answers, answers_of
 from raybench.comparison.renamed import together
 from raybench.comparison.side import OF_THE_WHOLE, Better, FigureKey, Side
 from raybench.comparison.trend import LEAST_RUNS, Step, trend_of
@@ -37,6 +38,7 @@ class Past:
     _seen: dict[int, str] = field(default_factory=dict)
     _series: dict[tuple[str, FigureKey], _Series] = field(default_factory=dict)
     _tables: dict[tuple[tuple[str, str], ...], Table] = field(default_factory=dict)
+    _answers: dict[Answers, Answers] = field(default_factory=dict)
 
     def take(self, run: HistoryRun, side: Side) -> None:
         """A run with its figures, each of one run. One that is a copy of another counts once.
@@ -56,6 +58,8 @@ class Past:
         if first != run.path:
             self.copies.append(OmittedRun(path=run.path, reason=f"it is the same result as {first}"))
             return
+        words = [word for name, word in side.outcomes.items() if name in OF_THE_WHOLE]
+        answers = answers_of(side, worst_word(words or ["unknown"]))
         self.runs.append(
             PastRun(
                 run=run,
@@ -63,11 +67,11 @@ class Past:
                 machine=self._once(side.machine),
                 configuration=self._once(side.configuration),
                 environment=self._once(side.environment),
-                state=worst_word([word for name, word in side.outcomes.items() if name in OF_THE_WHOLE] or ["unknown"]),
                 sort=(
                     side.kind,
                     next((side.configuration[name] for name in _MEASURED if name in side.configuration), ""),
                 ),
+                answers=self._answers.setdefault(answers, answers),
             )
         )
         machine = ", ".join(f"{name} {value}" for name, value in side.machine.items())

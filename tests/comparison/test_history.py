@@ -143,6 +143,36 @@ def _wrong(content: Any) -> None:
     content.update(verdict="critical", verdict_reason="wrong data")
 
 
+def _unknown(name: str, *hosts: str) -> Callable[[Any], None]:
+    """A verdict that a check leaves open, which accuses those hosts."""
+
+    def change(content: Any) -> None:
+        open_ = {"check": name, "outcome": "not judged", "text": f"{name} is open", "undecided": True}
+        more = {"hosts": list(hosts), "rule": "straggler"} if hosts else {}
+        content.update(verdict="unknown", verdict_reason=open_["text"], checks=[{**open_, **more}])
+
+    return change
+
+
+def _either(place: int, first: Callable[[Any], None], then: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Up to a run the one, from it on the other."""
+
+    def change(content: Any) -> None:
+        (first if int(content["run_id"][-3:]) < place else then)(content)
+
+    return change
+
+
+def _unchecked(content: Any) -> None:
+    for benchmark in content["benchmarks"]:
+        for point in benchmark["points"]:
+            point["verified"] = None
+
+
+def _nothing(_: Any) -> None:
+    """As it was."""
+
+
 def _parameter(value: int) -> Callable[[Any], None]:
     """A version that measures with one parameter more."""
 
@@ -165,6 +195,16 @@ def _smaller(content: Any) -> None:
         ([1.0] * 12, 9, _partial, ("incomplete", "the newest 3 of 12 runs ended as incomplete")),
         ([1.0] * 12, 9, _wrong, ("critical", "the newest 3 of 12 runs ended as critical")),
         ([1.0] * 12, 10, _wrong, ("critical", "the newest 2 of 12 runs ended as critical")),
+        ([1.0] * 12, 9, _unknown("ranks", "n1"), ("unknown", "3 of the newest 3 of 12 runs ended as unknown")),
+        ([1.0] * 12, 11, _unknown("ranks", "n1"), ("unknown", "check ranks names a suspect")),
+        ([1.0] * 12, 0, _unknown("ranks"), ("ok", "no change in 1 figure")),  # as ever
+        ([1.0] * 12, 0, _either(9, _unknown("ranks"), _unknown("ranks", "n1")), ("unknown", "names a suspect")),
+        ([1.0] * 12, 0, _either(9, _unknown("ranks"), _unknown("baseline")), ("unknown", "check baseline is open")),
+        ([1.0] * 12, 0, _either(9, _unknown("ranks", "n1"), _nothing), ("ok", "no change in 1 figure")),  # settled
+        ([1.0] * 12, 9, _unchecked, ("unknown", "is right was not checked since 2026-11-01T09:00:00Z, run run-009")),
+        ([1.0] * 12, 11, _unchecked, ("unknown", "is right was not checked since 2026-11-01T11:00:00Z, run run-011")),
+        ([1.0] * 12, 0, _unchecked, ("ok", "no change in 1 figure")),  # as ever
+        ([1.0] * 12, 0, _either(9, _unchecked, _nothing), ("ok", "no change in 1 figure")),
         ([1.0] * 6 + [1.3] * 6, 6, _parameter(1), ("warning", "1.29x slower since 2026-11-01T06:00:00Z")),
         ([1.0] * 12, 6, _parameter(1), ("ok", "no change in 1 figure over 12 runs")),
         ([1.0] * 6 + [2.0] * 6, 6, _smaller, ("unknown", "it goes on with")),

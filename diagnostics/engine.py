@@ -17,7 +17,7 @@ from diagnostics.inputs.blocks import reuse_freed_memory
 from diagnostics.inputs.files import Inputs, find_inputs
 from diagnostics.inputs.forked import dealt, map_ahead, processes_to_use
 from diagnostics.inputs.jobs import Job, sort_by_job, sort_parts
-from diagnostics.inputs.launches import Launches
+from diagnostics.inputs.launches import MAX_LAUNCHES, Launches
 from diagnostics.inputs.part import Part
 from diagnostics.scanning.sifting import MIN_BYTES, Piece, Sieve, Sifted, bytes_to_sift, pieces_of
 
@@ -200,5 +200,5 @@ def _with_mixed_parts(job: Job, diagnosis: "Diagnosis") -> "Diagnosis":
         return diagnosis
     from diagnostics.judging.verdict import of_several_launches
 
-    where = f"{mixed.file.name} {mixed.mixed}"
+    where = f"{mixed.file.name} holds more than {MAX_LAUNCHES:,} launches"
     return of_several_launches(diagnosis, f"{where}: those from line {mixed.first_line:,} on were not told apart")

@@ -98,7 +98,8 @@ def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> 
         ranks=tuple(_row(row, redactor) for row in diagnosis.ranks),
         findings=tuple(_finding(finding, redactor) for finding in diagnosis.findings),
         rules_cannot_tell=tuple(
-            CannotTell(rule=unsure.rule, why=redactor.text(unsure.why)) for unsure in diagnosis.rules_cannot_tell
+            CannotTell(rule=unsure.rule, why=_why(unsure.why, diagnosis, redactor))
+            for unsure in diagnosis.rules_cannot_tell
         ),
         notes=tuple(_note(note, redactor) for note in diagnosis.notes),
         job=_file(diagnosis.job, redactor) if diagnosis.job else "",
@@ -113,6 +114,14 @@ def _explanation(diagnosis: Diagnosis, redactor: Redactor) -> str:
         if named:
             return f"{redactor.text(before)} {_file(job, redactor)}: {redactor.text(after)}"
     return redactor.text(diagnosis.explanation)
+
+
+def _why(why: str, diagnosis: Diagnosis, redactor: Redactor) -> str:
+    """Why a rule cannot tell; of several jobs it begins with the one that it is about."""
+    for job in sorted((one.job for one in diagnosis.jobs), key=len, reverse=True):
+        if why.startswith(f"{job}: "):
+            return f"{_file(job, redactor)}: {redactor.text(why[len(job) + 2 :])}"
+    return redactor.text(why)
 
 
 def _finding(finding: Finding, redactor: Redactor) -> Finding:

@@ -34,9 +34,4 @@ def _alike(paths: Sequence[Sequence[str]]) -> int:
 
 def _with_line(name: str, group: Sequence[Part]) -> str:
     first = group[0]
-    if first.not_of is not None:
-        return f"{name}, lines of no process"
-    if first.speakers is not None:
-        host, pid = min(first.processes)
-        return f"{name} of {host}:{pid}"
     return f"{name} from line {first.first_line}" if first.start or first.end is not None else name

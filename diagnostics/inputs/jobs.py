@@ -42,7 +42,7 @@ def sort_parts(parts: Sequence[Part]) -> tuple[Job, ...]:
 def _groups(parts: Sequence[Part]) -> list[list[Part]]:
     """Parts of the same job, each group and the groups in the order of reading."""
     place = {id(part): number for number, part in enumerate(parts)}
-    anchored = {part: None for part in parts if part.communicators or part.partial or _run_folder(part.file)}
+    anchored = {part: None for part in parts if part.communicators or part.start or part.end or _run_folder(part.file)}
     groups = _joined(list(anchored))
     found = _Homes(groups)
     homeless = [part for part in parts if part not in anchored and not found.take(part)]
@@ -64,7 +64,7 @@ def _joined(parts: Sequence[Part]) -> list[list[Part]]:
 
     owner: dict[str, int] = {}
     for number, part in enumerate(parts):
-        folder = _run_folder(part.file) if not part.start and part.speakers is None else None
+        folder = _run_folder(part.file) if not part.start else None
         for key in (*part.communicators, *([f"folder {folder}"] if folder else ())):
             leader[lead(number)] = lead(owner.setdefault(key, number))
     groups: dict[int, list[Part]] = defaultdict(list)

@@ -14,7 +14,6 @@ from diagnostics.errors import UnreadableInputError
 from diagnostics.events import ProcessKey
 from diagnostics.inputs.files import Input
 from diagnostics.inputs.flight_recorder import is_dump
-from diagnostics.inputs.interleaved import told_apart
 from diagnostics.inputs.part import Part, merged
 from diagnostics.inputs.reader import Batch, plain_size, read_batches, read_range
 from diagnostics.inputs.speakers import (
@@ -31,8 +30,6 @@ MAX_HEAD_BYTES = 2**23
 SAMPLED_FROM_BYTES = 2**23  # where the launches of a larger file begin is found by one line of SAMPLED_BYTES first
 MIN_SHARED_BYTES = 2**25
 MAX_LAUNCHES = 1000  # of one file
-TOO_MANY = f"holds more than {MAX_LAUNCHES:,} launches"
-BY_TURNS = "holds launches that speak by turns"
 _DESTROYED = b"- Destroy COMPLETE"
 MAX_LATE_LINES = 5  # of processes that end, behind the first line of those that take their place
 
@@ -47,34 +44,18 @@ def survey(file: Input, processes: int = 1) -> list[Part]:
         looks = _seen(look_at, file, size, processes)
         whole.processes = looks[0].speakers
         starts = [start for look in looks for start in look.starts]
-        launches = launches_of(file, starts)
-        if size > SAMPLED_FROM_BYTES:
-            if len(launches) > 1:
-                return _with_reason(_cut_by_samples(file, launches, starts, _seen(sample, file, size, processes)))
-        elif apart := _by_ends(file, starts) or _one_by_one(file, launches) or told_apart(file, starts):
+        if size <= SAMPLED_FROM_BYTES and (apart := _by_ends(file, starts)):
             return apart
-        elif len(launches) > 1:
-            return _with_reason([merged(launches)])
+        launches = launches_of(file, starts)
+        if len(launches) > 1 and size <= SAMPLED_FROM_BYTES:
+            return _cut(file, launches)
+        if len(launches) > 1:
+            return _cut_by_samples(file, launches, starts, _seen(sample, file, size, processes))
     except UnreadableInputError:
         return [whole]
     for launch in launches:
         launch.processes |= whole.processes
     return launches or [whole]
-
-
-def _one_by_one(file: Input, launches: list[Part]) -> list[Part]:
-    """The launches of a file that follow each other; none where it has one, or they speak by turns."""
-    if len(launches) < 2 or len(cut := _cut(file, launches)) < 2:
-        return []
-    known = [one for launch in cut for one in (*launch.communicators, *launch.processes)]
-    return cut if len(known) == len(set(known)) else []
-
-
-def _with_reason(cut: list[Part]) -> list[Part]:
-    """The parts of several launches, which say so where they are one."""
-    if len(cut) == 1:
-        cut[0].mixed = cut[0].mixed or BY_TURNS
-    return cut
 
 
 def _seen(read: Callable[[Iterable[Batch]], Seen], file: Input, size: int, processes: int) -> list[Seen]:
@@ -128,7 +109,7 @@ class Launches:
         if len(self.parts) < MAX_LAUNCHES:
             self.parts.append(Part(file=self.file, start=place if self.parts else 0))
         else:
-            self.parts[-1].mixed = TOO_MANY
+            self.parts[-1].mixed = True
         return self.parts[-1]
 
 

@@ -7,36 +7,25 @@ from diagnostics.events import ProcessKey
 from diagnostics.inputs.files import Input
 from diagnostics.inputs.json_objects import with_objects_joined
 from diagnostics.inputs.reader import Batch, plain_size, read_batches, read_range
-from diagnostics.inputs.speakers import prefixes_of
 from diagnostics.inputs.tests_results import with_results_as_table
-
-_BANNERS = (b"NCCL version ", b"RCCL version ")  # of several launches, which need not be of one version
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Part:
     """Lines of one file, from the line ``first_line`` at byte ``start`` up to byte ``end``, and who speaks in them.
 
-    ``mixed``: those of several launches, which are not told apart, and why. ``speakers``: only what these processes
-    say; ``not_of``: only what none of these says. Lines of others are left empty.
+    ``mixed``: those of several launches, which are too many to tell apart.
     """
 
     file: Input
     start: int = 0
     end: int | None = None
     first_line: int = 1
-    mixed: str = ""
-    speakers: frozenset[ProcessKey] | None = None
-    not_of: frozenset[ProcessKey] | None = None
+    mixed: bool = False
     communicators: dict[str, tuple[int, set[int]]] = field(default_factory=dict)  # id -> ranks, those that are named
     processes: set[ProcessKey] = field(default_factory=set)
     gpus: dict[tuple[str, str], int] = field(default_factory=dict)  # (host, bus) -> pid
     ranks: set[tuple[int, int]] = field(default_factory=set)  # (nranks, rank)
-
-    @property
-    def partial(self) -> bool:
-        """Whether the file holds lines that are not this part's."""
-        return bool(self.start or self.end) or self.speakers is not None or self.not_of is not None
 
     @property
     def hosts(self) -> set[str]:
@@ -46,28 +35,7 @@ class Part:
 
 def read_part(part: Part) -> Iterator[Batch]:
     """The lines of a part, spread JSON objects joined, results as their table. Raises UnreadableInputError."""
-    yield from with_objects_joined(with_results_as_table(_said(part)))
-
-
-def _said(part: Part) -> Iterator[Batch]:
-    """The lines of a part, those of other launches between them empty."""
-    if part.speakers is None and part.not_of is None:
-        yield from _lines_of(part)
-        return
-    for batch in _lines_of(part):
-        yield replace(batch, block=_without_others(batch.block, part))
-
-
-def _without_others(block: bytes, part: Part) -> bytes:
-    said_by = {place: (match[1].decode(), int(match[2])) for place, match in prefixes_of(block)}
-    lines, place = block.split(b"\n"), 0
-    for number, line in enumerate(lines):
-        process = said_by.get(place)
-        place += len(line) + 1
-        of_part = process in part.speakers if part.speakers is not None else process not in (part.not_of or ())
-        if not of_part or (process is None and line.startswith(_BANNERS)):
-            lines[number] = b""
-    return b"\n".join(lines)
+    yield from with_objects_joined(with_results_as_table(_lines_of(part)))
 
 
 def _lines_of(part: Part) -> Iterator[Batch]:
@@ -97,7 +65,7 @@ def merged(launches: Sequence[Part]) -> Part:
     """The whole file as one part, with all that is known of its launches."""
     merged = Part(file=launches[0].file)
     for one in launches:
-        merged.mixed = merged.mixed or one.mixed
+        merged.mixed |= one.mixed
         merged.processes |= one.processes
         merged.gpus |= one.gpus
         for name, (nranks, ranks) in one.communicators.items():

@@ -17,7 +17,17 @@ from diagnostics.rules.program.run_failed import failure_lines, says_to_go_on
 _Speaker = tuple[str, ProcessKey | None, int | None]  # file, process, thread
 _ENDS = frozenset({"failure-frame", "run-error", "python-error"})
 _DIES = " No communicator came to be after it, and no other line shows why the run failed."
-_DONE_WITHOUT = frozenset({"libibverbs-missing", "ib-open-failed", "driver-library-missing"})
+_DONE_WITHOUT = frozenset(  # what NCCL goes on without, or beside
+    {
+        "libibverbs-missing",
+        "ib-open-failed",
+        "driver-library-missing",
+        "sharp-unavailable",
+        "async-event",
+        "topology-file-bad",
+        "ras-port",
+    }
+)
 MAX_LINES_BETWEEN = 60  # of other ranks, between a warning and the stack that it begins
 _NO_CAUSES = frozenset(  # TCP is what was left; the warnings that it quotes are those of what kept RDMA away
     {
@@ -66,12 +76,21 @@ def decisive_warnings(facts: JobFacts) -> list[Event]:
     found = [last for frame in frames if (last := _last_before(frame, spoken[_speaker(frame)])) is not None]
     if any(event.kind != "failure-frame" for event in failed):
         found += [event for event in warnings if _is_quoted(event)]
-    return found if frames else found + _before_results(failed, warnings)
+    return found if frames else found + _before_results(failed, warnings, facts)
 
 
-def _before_results(failed: Sequence[Event], warnings: Sequence[Event]) -> list[Event]:
-    """At NCCL_DEBUG=WARN, which shows no stack: the last warning before a result, if NCCL does not do without."""
-    told = [event for event in warnings if event.origin.process and not _is_of_opening(event)]
+def _before_results(failed: Sequence[Event], warnings: Sequence[Event], facts: JobFacts) -> list[Event]:
+    """At NCCL_DEBUG=WARN, which shows no stack: the last warning before a result, if NCCL does not do without.
+
+    A job that has worked since went on after that warning.
+    """
+    if facts.works or facts.of("init-complete"):
+        return []
+    told = [
+        event
+        for event in warnings
+        if event.origin.process and not (_is_of_opening(event) or facts.is_worked_behind(event))
+    ]
     results = [event for event in failed if event.kind != "failure-frame"]
     found = [last for event in results if (last := _last_before(event, _of_file(event, told))) is not None]
     return found[:1]

@@ -1,7 +1,7 @@
 """What ranks began and no line shows to be done: a start, an attempt, the connections of a first collective."""
 
 from diagnostics.events import Event, quote
-from diagnostics.facts import Channel, JobFacts, Process
+from diagnostics.facts import Channel, JobFacts, Process, ProcessKey
 from diagnostics.parsers.programs.restarts import RESTART
 
 _LAZY_CONNECTION = (2, 22, 0)
@@ -21,6 +21,10 @@ _ENDS = ("destroy", "tests-ended", "work-done")
 
 def unfinished(facts: JobFacts) -> str:
     """What ranks began and no line shows to be done; empty where there is nothing of the kind."""
+    return _never_began(facts) or _begun(facts)
+
+
+def _begun(facts: JobFacts) -> str:
     if facts.steps.keys() >= set(facts.files) and not facts.of("tests-rank"):  # which come behind all that NCCL says
         return ""
     if waiting := _without_completion(facts):
@@ -45,6 +49,23 @@ def unfinished(facts: JobFacts) -> str:
             "the ranks printed when they were ended."
         )
     return ""
+
+
+def _never_began(facts: JobFacts) -> str:
+    """Of processes whose communicators nobody completes, beside others that complete theirs."""
+    members = [list(communicator.members.values()) for communicator in facts.communicators]
+    done = {member.process for ranks in members for member in ranks if member.completed}
+    if facts.starts_omitted or not done:
+        return ""
+    started = [{member.process for member in ranks if member.started} for ranks in members]
+    apart: set[ProcessKey] = set().union(*(processes for processes in started if not processes & done))
+    if not apart:
+        return ""
+    told = "1 process starts" if len(apart) == 1 else f"{len(apart)} processes start"
+    return (
+        f"{told} a communicator that no line shows to be complete, while others work without them: a second job "
+        "in the same log, or ranks that hang. Give the log of each job by itself, whole, with NCCL_DEBUG=INFO."
+    )
 
 
 def _without_completion(facts: JobFacts) -> int:

@@ -63,7 +63,10 @@ _STATUSES = (
 _NO_END = r"^\s*\++ |(?i:\bwarn(?:ing)?\b)"  # a command that a shell shows, which may be all that failed
 _OF_NCCL = r"[NR]CCL (?:INFO|WARN|ATTN|TRACE|CALL|DIAG|ABORT)\b"  # of which the rules know more
 OF_JSON = r"\"(?:level|severity)\": ?\"(?P<level>(?i:error|fatal|critical|panic))\""  # the level beside the message
-_KILLS = r"\bKilling subprocess \d+$"  # DeepSpeed's and PyTorch's launcher, at level INFO: one of them has failed
+# DeepSpeed's and PyTorch's launcher, at level INFO: one of them has failed
+_BARE_KILL = r"^(?:\[?\w+\d+\]?: ?)?Killing subprocess \d+$"  # anybody's, such as of a helper
+_KILLS = rf"\bsigkill_handler\] Killing subprocess \d+$|{_BARE_KILL}"
+_GLUED = r"[a-z\d\])>][A-Z][a-z]\w*(?:Error|Exception): \S"  # an exception behind a line of NCCL that has no end
 _ENDS = "|".join((_FATAL, _EXITS, _SIGNALS, _KILLS))
 _ERROR = "|".join((_LEVELS, _FATAL, _KILLS, _EXITS, _SIGNALS, _STACKS, _ERRNO, _SAID, _ENDED, _STATUSES))
 _MILD = (  # a lower level, none, or what is done about it
@@ -80,12 +83,13 @@ _BENIGN = (  # of libraries that do without, as the rules know
     r"cannot be used\.?$|modify UD QP to INIT|(?:cuda_\w+|computation_placer|cuda_executor)\.cc:\d+\]|"
     r"Unable to register \w+ factory"
 )
-_WORKS = (
-    r"CCL INFO (?!.*(?:Abort|abort| -> \d))|Destroy COMPLETE|Out of bounds values *: *0 OK|Avg bus bandwidth *: *\d|"
+_DONE = (
+    r"Destroy COMPLETE|Out of bounds values *: *0 OK|Avg bus bandwidth *: *\d|"
     r"(?i:\b(?:train(?:ing)?|run|job|test\w*|benchmark|epoch|evaluation|model|checkpoint|script|all)\b[\w ]{0,30}?"
     r"\b(?:complete[ds]?|finished|done|succeeded|saved|passed)\b|exit(?:ed|ing)? (?:with )?(?:code|status) ?:? ?0\b|"
     r"(?:completed|finished|ended|exited) (?:successfully|normally)|\bsuccess(?:ful(?:ly)?)?\b|connected to )"
 )
+_WORKS = rf"CCL INFO (?!.*(?:Abort|abort| -> \d))|{_DONE}"
 
 
 _FRAME = r"^(?P<before>\S.{0,200}?)?\s+File \"[^\"]{1,400}\", line \d+(?:, in |\b)"
@@ -105,11 +109,16 @@ def last_errors(lines: Sequence[tuple[int, str]]) -> tuple[LastError, ...]:
     ``lines`` are the last ones, each with how many stand behind it.
     """
     found: list[LastError] = []
-    for behind, line in reversed([one for one in lines if one[1].strip()][-LAST_LINES:]):
+    last = [one for one in lines if one[1].strip()][-LAST_LINES:]
+    for behind, line in reversed(last):
         if is_error(line):
             found.append(LastError(line.strip(), behind))
         elif not found and (is_step(line) or compiled(_WORKS).search(line)):
             return ()
+    if all(compiled(_BARE_KILL).search(one.text) for one in found) and any(
+        compiled(_DONE).search(line) for _, line in last
+    ):
+        return ()  # a helper of a job that has ended well
     return tuple(reversed(found[:MAX_QUOTED]))
 
 
@@ -129,7 +138,9 @@ def ends_in_traceback(text: str) -> bool:
 
 def is_error(line: str) -> bool:
     """Whether a line tells of an error, and not that it is passed over, tried again, or none."""
-    if compiled(_OF_NCCL).search(line) or not compiled(_ERROR).search(line.strip()):
+    if compiled(_OF_NCCL).search(line):
+        return bool(compiled(_GLUED).search(line))
+    if not compiled(_ERROR).search(line.strip()):
         return False
     if compiled(f"{_FORK}|{_KILLS}").search(line.rstrip()):
         return True

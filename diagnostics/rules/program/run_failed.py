@@ -110,6 +110,7 @@ _REFUSED = (
 _OF_REFUSALS = r"\bnccl(?:Invalid(?:Argument|Usage))\b|\binvalid (?:argument|usage) \(run with"
 _OWN_SIDE = warnings.KINDS | {"no-transport", "communicator-fatal"}
 _LOST = ("peer-closed", "completion-error", "connect-failed", "proxy-victim", "watchdog-timeout")
+_KILLED = ("process-killed", "launcher-failure")  # of any rank
 _BEHIND_AN_END = r"was revoked|already been destroyed|before the previous operation"
 _TOLD = (
     "run-error",
@@ -145,8 +146,8 @@ def _is_of_own_side(event: Event, facts: JobFacts) -> bool:
     """Whether it is a warning in words that are known, before which its process had lost no other one."""
     if event.kind not in _OWN_SIDE or event.origin.level == "INFO" or compiled(_BEHIND_AN_END).search(event.text):
         return False
-    lost = (one for one in facts.of(*_LOST) if one.origin.sequence < event.origin.sequence)
-    return all(_speaker(one) != _speaker(event) for one in lost)
+    before = [one for one in facts.of(*_LOST, *_KILLED) if one.origin.sequence < event.origin.sequence]
+    return not any(one.kind in _KILLED or _speaker(one) == _speaker(event) for one in before)
 
 
 def _speaker(event: Event) -> object:

@@ -202,41 +202,6 @@ def test_processes_that_share_gpus_side_by_side_are_one_job(tmp_path: Path) -> N
     assert one_job_in(tmp_path, {"a.log": [*trainer, *engine, *more]})
 
 
-@pytest.mark.parametrize(("network", "version", "names", "verdicts"), [
-    ("Socket", "2.25.1", ("0xaaaa", "0xbbbb"), {"a.log of n0:10": "ok", "a.log of n0:90": "warning"}),
-    ("IB", "2.27.5", ("0xaaaa", "0xbbbb"), {"a.log of n0:10": "ok", "a.log of n0:90": "ok"}),
-    ("IB", "2.25.1", ("0xaaaa", "0xbbbb"), {}),
-    ("Socket", "2.25.1", (None, None), {}),  # of old releases: nobody can tell whose rank 1 it is
-])  # fmt: skip
-def test_launches_that_differ_and_speak_by_turns_are_told_apart(
-    tmp_path: Path, network: str, version: str, names: Sequence[str | None], verdicts: dict[str, str]
-) -> None:
-    lines_of = [
-        rank_lines(rank, host=f"n{rank}", pid=pid + rank, nranks=2, communicator=name, network=chosen)
-        for pid, name, chosen in ((10, names[0], "IB"), (90, names[1], network))
-        for rank in range(2)
-    ]
-    lines_of[2:] = [[line.replace("2.25.1", version) for line in lines] for lines in lines_of[2:]]
-    turns = [line for together in zip(*lines_of, strict=True) for line in together]
-    (tmp_path / "a.log").write_text("\n".join(turns) + "\n")
-    diagnosis = diagnose_paths([tmp_path / "a.log"])
-    assert jobs_of(diagnosis) == verdicts
-    assert names[0] is None or not {"ranks-disagree-on-transport", "version-mismatch"} & rules(diagnosis)
-
-
-def test_an_error_of_no_process_beside_launches_by_turns_is_judged_by_itself(tmp_path: Path) -> None:
-    logs_of = [
-        rank_lines(rank, host=f"n{rank}", pid=pid + rank, nranks=2, communicator=name, network=network)
-        for pid, name, network in ((10, "0xaaaa", "IB"), (90, "0xbbbb", "Socket"))
-        for rank in range(2)
-    ]
-    turns = [line for together in zip(*logs_of, strict=True) for line in together]
-    raised = ["NCCL version 2.18.3+cuda12.0", "RuntimeError: NCCL error in: x.cpp:825, unhandled system error"]
-    (tmp_path / "a.log").write_text("\n".join([*turns, *raised]) + "\n")
-    verdicts = jobs_of(diagnose_paths([tmp_path / "a.log"]))
-    assert verdicts == {"a.log of n0:10": "ok", "a.log of n0:90": "warning", "a.log, lines of no process": "critical"}
-
-
 def test_groups_that_exchange_nothing_may_use_different_networks(tmp_path: Path) -> None:
     lines = [
         line

@@ -277,6 +277,33 @@ def test_without_a_stack_the_last_warning_before_a_result_is_what_nccl_stopped_a
     assert (diagnosis.verdict, diagnosis.findings[0].rule) == ("critical", top)
 
 
+@pytest.mark.parametrize("warned", [
+    "graph/xml.cc:70 NCCL WARN Could not open XML topology file /a.xml : No such file or directory",
+    "transport/net_ib.cc:90 NCCL WARN NET/IB : mlx5_0:1 Got async event : GID table change",
+])  # fmt: skip
+def test_a_warning_from_before_the_work_is_not_what_nccl_stopped_at(warned: str) -> None:
+    steps = "".join(f"step {number} | loss 2.{number} | 812 ms/it\n" for number in range(5))
+    diagnosis = threads.diagnose(f"{A}{warned}\n{steps}{RESULT.replace('system', 'remote')}\n")
+    assert (diagnosis.verdict, diagnosis.findings[0].rule) == ("critical", "run-failed")
+
+
+def test_calls_refused_once_a_rank_was_killed_are_a_consequence() -> None:
+    killed = "srun: error: node1: task 1: Out Of Memory\n"
+    refused = f"{A}argcheck.cc:30 NCCL WARN AllReduce : comm 0x0 is not a valid pointer\n"
+    assert threads.diagnose(killed + refused).findings[0].rule == "peer-died"
+    assert threads.diagnose(refused + killed).findings[0].rule == "run-failed"
+
+
+@pytest.mark.parametrize(("completes", "verdict"), [(False, "unknown"), (True, "ok")])
+def test_a_communicator_that_nobody_completes_beside_one_that_works_is_not_ok(completes: bool, verdict: str) -> None:
+    """Two jobs in one file, or ranks that hang."""
+    begun = [line.replace("Init COMPLETE", "Init START") for line in COMPLETE]
+    others = [line.replace(":41:41", ":51:51").replace(":42:42", ":52:52").replace("0xab", "0xcd") for line in begun]
+    ended = [line.replace("Init START", "Init COMPLETE") for line in others] if completes else []
+    found = diagnosis_of([verbs(), begun, others, OVER_IB, COMPLETE, ended, [f"step {n} loss 2.{n}" for n in range(4)]])
+    assert found.verdict == verdict
+
+
 LOST = f"{B}misc/socket.cc:50 NCCL WARN {CLOSED}\n{B}NCCL INFO init.cc:1358 -> 6\n"
 
 

@@ -262,13 +262,22 @@ def logs_beside(folder: Path, name: str, text: str | None) -> Path:
         ("lost.log", "n1: Test NCCL failure common.cu:1279 'unhandled system error'\n", "Test NCCL failure"),
         ("lost.log", "Traceback (most recent call last):\n", "Traceback"),
         ("lost.txt", "srun: error: n1: task 1: Exited with exit code 2\n", "srun: error"),
+        ("lost.out", "Killed\n", "Killed"),
+        ("lost.out", "ssh: connect to host n2 port 22: Connection refused\n", "Connection refused"),
+        ("lost.out", "There are not enough slots available in the system\n", "not enough slots"),
+        (
+            "lost.out",
+            "[rank1]: torch.AcceleratorError: no device\n",
+            "AcceleratorError",
+        ),
         ("lost.txt", RCCL.partition("#       size")[0], "printed no table"),
         ("lost.log", "", "is empty"),
         ("run3.log", "job 17 is queued\n", "is named as those that have"),
         ("lost.log", None, "link to nothing"),
         ("lost.json", '{"version": ', "breaks off"),
         ("old/lost.log", SIGNAL, "exited on signal 11"),
-        ("old/ranks.json", json.dumps({**FAILED_RANKS, "schema": "raybench.standalone/1"}), "is failed"),
+        ("old/ranks.json", json.dumps({**FAILED_RANKS, "schema": "raybench.standalone/1"}), "has status failed"),
+        ("old/run7.log", RCCL.replace("365.33      0 ", "365.33     12 "), "has data fail"),
     ],
 )
 def test_what_a_failed_run_left_in_a_folder_of_logs_is_open(
@@ -290,6 +299,8 @@ def test_what_a_failed_run_left_in_a_folder_of_logs_is_open(
         ("events.jsonl", '{"a": 1}\n{"a": 2}\n'),
         ("run0.err", ""),  # the error stream of one that ended well
         (".keep", ""),
+        ("events.log", "killed jobs: 0, connection: up, permission: denied to none\n"),
+        ("plugins.log", "NET/Plugin: libnccl-net.so: No such file or directory\n"),
         ("machine.txt", "GPU 0: failure: No, error: 0\n"),
         ("old/run7.log", RCCL),
     ],

@@ -100,11 +100,12 @@ def _lost_below(folder: Path) -> str:
         return ""  # of more than can be read, as data is: it is named among what was omitted
     for one in found:
         try:
-            word = one_side(one).verdict
+            side = one_side(one)
         except UsageError as error:
             return str(error)
-        if word in (*FAILED, *INCOMPLETE):
-            return f"{one.relative_to(folder.parent)} is {word}, in a folder below"
+        for about, word in (*side.outcomes.items(), *side.troubles.items()):
+            if word in (*FAILED, *INCOMPLETE):
+                return f"{one.relative_to(folder.parent)}, in a folder below, has {about} {word}"
     said = failed_output(folder, found)
     return f"{folder.name}/{said}" if said else ""
 

@@ -299,6 +299,7 @@ def test_what_a_failed_run_left_in_a_folder_of_logs_is_open(
         ("events.jsonl", '{"a": 1}\n{"a": 2}\n'),
         ("run0.err", ""),  # the error stream of one that ended well
         (".keep", ""),
+        ("run0.err", "Connection reset by peer, trying again\n"),
         ("events.log", "killed jobs: 0, connection: up, permission: denied to none\n"),
         ("plugins.log", "NET/Plugin: libnccl-net.so: No such file or directory\n"),
         ("machine.txt", "GPU 0: failure: No, error: 0\n"),

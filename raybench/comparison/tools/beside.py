@@ -15,7 +15,7 @@ _FAILED = re.compile(
     r"|\berror while loading shared libraries\b|: command not found\b|\b(?:CUDA|HIP|NCCL|RCCL) (?:error|failure)\b"
     r"|\b(?:unhandled|internal) (?:system|cuda|hip) error\b|\bout of memory\b|\bChildFailedError\b"
     r"|^(?:Killed|Terminated|Aborted|Hangup)\b|\bssh: connect to host\b|\bPermission denied \((?:publickey|password)"
-    r"|\bConnection (?:refused|timed out|reset by peer|closed by)\b|\bHost key verification failed\b"
+    r"|\bHost key verification failed\b"  # not a lost connection alone, which programs try again
     r"|\bnot enough slots available\b|\bunable to launch\b|\bwatchdog (?:got|caught)\b"
     r"|\bORTE was unable\b|\bPRTE? ERROR\b|\bPMIX ERROR\b"
     r"|^(?:\[[^\]\n]{1,99}\]:? ?)?(?:FATAL|(?:[A-Za-z]+\.)*[A-Z][A-Za-z]*(?:Error|Exception)):",

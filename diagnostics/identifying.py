@@ -28,8 +28,14 @@ _NAMED_HOSTS = (  # what stands in front of a host's name
     "RUNNING AT ", " on node ", "srun: error: ", "srun: ", "tcp://", " on host ", "hostname: ", "Hostname : ",
     "ssh: connect to host ", "Could not resolve hostname ", "pod/", "Pod ", "pod \"", "pods \"",
 )  # fmt: skip
+_SURELY_HOSTS = (  # what nothing but a host's name follows, which may be a word like any other
+    "mpiexec@", "connect to host ", "resolve hostname ", "RUNNING AT ", "MASTER_ADDR=", "HOSTNAME=", "NODENAME=",
+    "rdzv_endpoint=", "rdzv-endpoint=", "rdzv-endpoint ",
+)  # fmt: skip
+_OF_SYSLOG = r"(?:(?<=[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d )|(?<=\d\d:\d\d[+-]\d\d:\d\d ))"
 # with a digit, a dot or a dash, which words seldom have
 _NAME = r"(?=[\w.-]*[\d.-])[A-Za-z][\w.-]*\w(?:[\w.-]*\[[\d,-]+\])?"
+_NO_HASH = "".join(f"(?<!{word}[ =:])" for word in ("[cC]ommId", "[hH]ash", "magic", "tag", "comm", "id", "mask"))
 _DOCUMENTS = r"(?:docs\.|pytorch\.org|developer\.|github\.com/(?:NVIDIA|pytorch|ROCm|ray-project)/)"
 
 
@@ -56,12 +62,19 @@ KINDS = (
         r"(?<=\w:)(?=[0-9A-Fa-f:]*::?[0-9A-Fa-f:]*)[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]+(?:%\w+)?(?=<\d)",
     ),  # eth0:fe80::1<0>
     ("host", r"(?<![\w-])ip-\d{1,3}(?:-\d{1,3}){3}(?![\w])(?:\.[\w-]+)*"),
+    ("user", r"(?<=~)[a-z_][\w-]*(?=/)"),
     ("user", r"(?<=uid=)\d+|(?<=UID:)\d+"),
     ("user", r"(?<![\w.@/-])[A-Za-z_][\w.-]*(?=@[A-Za-z][\w.-]*(?:: | port | failed|'s password|$))"),
     ("host", r"(?<=@)[A-Za-z][\w.-]*\w(?=: | port | failed|'s password|$)"),
     ("job", _behind(("JobId=", "job_id=", "Job ", "job ", "jobid ", "JobID ")) + r"\d{4,}\b"),
+    ("host", _behind(_SURELY_HOSTS) + r"(?!localhost\b)[A-Za-z][\w.-]*\w"),
+    ("host", _OF_SYSLOG + r"[A-Za-z][\w.-]*(?= [\w./-]+(?:\[\d+\])?: )"),
+    ("host", r"(?<=srun: error: )[A-Za-z][\w.-]*(?:\[[\d,-]+\])?(?=: tasks? \d)"),
     ("host", _behind(_NAMED_HOSTS) + _NAME),
     ("host", rf"(?<= )(?!CUDA|HIP|GPU){_NAME}(?= +device +\d)"),  # rows of nccl-tests
+    ("lid", r"(?i:(?<=\blid )|(?<=\blid: )|(?<=\blid=)|(?<=[sd]lid )|(?<=[sd]lid: )|(?<=[sd]lid=))(?!0\b)\d{1,5}\b"),
+    ("mac", r"(?<![\w:])(?:[0-9A-Fa-f]{2}:){19}[0-9A-Fa-f]{2}(?![\w:])"),  # of IP over InfiniBand
+    ("guid", _NO_HASH + r"(?<![\w.])0x(?!ffff|0000)[0-9a-f]{16}\b"),
     ("mac", r"(?<![\w:])(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}(?![\w:])"),
     ("guid", r"(?<![\w:])[0-9A-Fa-f]{4}(?::[0-9A-Fa-f]{4}){3}(?![\w:])"),
     ("gid", r"(?<=\()[0-9A-Fa-f]{1,16}/[0-9A-Fa-f]{1,16}(?=\))"),

@@ -1,11 +1,13 @@
 """Replaces what identifies a site in a diagnosis, such as names and addresses, each by one stand-in throughout."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import PurePath
 
 from diagnostics.findings import CannotTell, Diagnosis, Evidence, Finding, RankRow
 from diagnostics.identifying import KINDS
+from diagnostics.known_words import is_known
 
 _PATTERN = re.compile("|".join(f"(?P<{kind}{number}>{text})" for number, (kind, text) in enumerate(KINDS)))
 _KEY = re.compile(r"(?i:bearer|basic) |[\w-]*[\"']?(?:=|: ?)[\"']?")  # what names a secret
@@ -21,6 +23,10 @@ _FILE_WORDS = frozenset(
         "text", "torch", "trace", "train", "txt", "user", "worker", "xz", "zst",
     }
 )  # fmt: skip
+_WORD = re.compile(r"\w+(?:-+\w+)*(?P<list>\[\d+[,-][\d,-]+\])?")
+_SOURCE = re.compile(r"\.(?:cc|cpp|cuh?|c|hpp|h)\b")
+_IDENTIFIER = re.compile(r"(?=.*[a-z_][A-Z_])[A-Za-z_]+")  # no host is written so
+_BUS = ("busId ", "CUDA device ", "device at ")
 _HEAD_OF_NAME = 2  # a shorter host name is replaced only where its place shows what it is
 
 
@@ -46,9 +52,29 @@ class Redactor:
         return self._stand_in(word, "name")
 
     def text(self, text: str) -> str:
-        """The text with every known host, prefixed host and address replaced. Not for a text that it gave."""
-        pattern = self._known or self._compiled()
-        return pattern.sub(self._replacement, text)
+        """The text without hosts, addresses and words that may be of the site. Not for a text that it gave."""
+        return self._replaced(text, self._without_unknown_words)
+
+    def places(self, text: str) -> str:
+        """The text without known hosts, and without what its place or its form shows to be a name or an address."""
+        return self._replaced(text, str)
+
+    def _replaced(self, text: str, between: Callable[[str], str]) -> str:
+        parts, end = list[str](), 0
+        for match in (self._known or self._compiled()).finditer(text):
+            parts += (between(text[end : match.start()]), self._replacement(match))
+            end = match.end()
+        return "".join((*parts, between(text[end:])))
+
+    def _without_unknown_words(self, text: str) -> str:
+        return _WORD.sub(self._word, text)
+
+    def _word(self, match: re.Match[str]) -> str:
+        """A word as it is where it says nothing of a site; or its place shows that it is no name."""
+        word = match[0].removesuffix(match["list"] or "")
+        if match["list"] and not is_known(word):
+            return self.name(match[0])
+        return match[0] if is_known(word) or _says_what_it_is(match) else self.name(word)
 
     def _replacement(self, match: re.Match[str]) -> str:
         kind = (match.lastgroup or "known").rstrip("0123456789")
@@ -75,6 +101,21 @@ class Redactor:
             self._stand_ins[name] = f"{kind}-{self._numbers[kind]}"
             self._known = None if kind == "host" else self._known
         return self._stand_ins[name]
+
+
+def _says_what_it_is(match: re.Match[str]) -> bool:
+    """Whether the place shows an identifier of a program, ``c10d::Work``, ``run_all(``, ``in train_step``, or a bus."""
+    word, text = match[0], match.string
+    if text.endswith(_BUS, 0, match.start()) or _SOURCE.match(text, match.end()):
+        return True
+    if word.startswith("lib") and text.startswith(".so", match.end()):
+        return True
+    before, after = text[max(0, match.start() - 5) : match.start()], text[match.end() : match.end() + 2]
+    if before.endswith("::") or after == "::":
+        return "-" not in word
+    return (after[:1] == "(" and _IDENTIFIER.fullmatch(word) is not None) or (
+        before.endswith(", in ") and "-" not in word
+    )
 
 
 def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> Diagnosis:
@@ -148,7 +189,7 @@ def _file(file: str, redactor: Redactor) -> str:
     """The last part of a path: ``nccl-<host>-10.0.0.1.log``, ``<host>.123.log``."""
     name = PurePath(file).name
     parts = re.split(r"((?:\d{1,3}\.){3}\d{1,3})", name)  # an address ends before ".log", and one may follow "-"
-    return "".join(_without_names(redactor.text(part), redactor) for part in parts)
+    return "".join(_without_names(redactor.places(part), redactor) for part in parts)
 
 
 def _without_names(text: str, redactor: Redactor) -> str:

@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from diagnostics.reading import Reading
 from diagnostics.redaction import Redactor, redact_diagnosis
 from raybench.errors import UsageError
 from raybench.finding_rules.registry import page
+from tests.diagnostics.redacted_lines import WORDS_OF_A_SITE, WORDS_OF_ALL
 
 CASES = Path(__file__).parent / "cases"
 LOG = CASES / "ib-retry-exceeded" / "with_victims" / "input.log"
@@ -164,6 +167,9 @@ def test_a_host_that_is_called_like_a_stand_in_stays_apart(tmp_path: Path) -> No
         "on CUDA device 1000, see https://docs.nvidia.com/deploy/xid-errors/ and https://pytorch.org/docs/x.html",
         "busId 9b000 commId 0x7f3344556677aabb comm 0x55d0aabbccdd hca mlx5_1:1 via NET/IB/3/GDRDMA",
         "transport retry counter exceeded on node 3, rank 17, Pod failed",
+        "kernel: 10:00:00 error: Out of memory, 10:00:01 INFO torch.distributed.run: ",
+        *WORDS_OF_ALL,
+        *map(os.strerror, errno.errorcode),
     ],
 )
 def test_what_only_looks_like_a_name_stays(text: str) -> None:
@@ -211,7 +217,11 @@ IDENTIFYING = (  # a line, what must go, what must stay
         "PCI:0000:9b:00): 79, GPU-",
     ),
     ("MNNVL busId 0x1801000 fabric UUID 3143b15bc2cd192b.28cc9b5473fb5b93 state 3", "3143b|28cc", "busId 0x1801000"),
-    ("Node GUID: 0x506b4b0300abcdef base lid 93 link/ether b8:59:9f:12:34:56", "506b4b|b8:59", "base lid 93"),
+    (
+        "Node GUID: 0x506b4b0300abcdef base lid 93 link/ether b8:59:9f:12:34:56",
+        "506b4b|b8:59|93",
+        "Node GUID: guid-1 base lid lid-1 link",
+    ),
     ("NET/IB: Dev 0 Port 1 qpn 2281 mtu 5 GID 3 (0/2A00A8C0FFFF0000)", "2A00A8C0", "qpn 2281 mtu 5 GID 3 ("),
     ("ssh alice.smith@gpu-b18 failed", "alice|gpu-b18", "ssh user-1@host-1 failed"),
     ("alice@gpu-b: Permission denied (publickey)", "alice|gpu-b", "Permission denied"),
@@ -228,7 +238,11 @@ IDENTIFYING = (  # a line, what must go, what must stay
 )
 
 
-@pytest.mark.parametrize(("line", "gone", "stays"), IDENTIFYING, ids=[line[:30] for line, _, _ in IDENTIFYING])
+@pytest.mark.parametrize(
+    ("line", "gone", "stays"),
+    IDENTIFYING + WORDS_OF_A_SITE,
+    ids=[line[:30] for line, _, _ in IDENTIFYING + WORDS_OF_A_SITE],
+)
 def test_what_identifies_a_site_is_replaced_and_the_rest_can_be_read(line: str, gone: str, stays: str) -> None:
     text = Redactor().text(line)
     assert not re.search(gone, text)

@@ -9,12 +9,13 @@ from diagnostics.facts import JobFacts
 from diagnostics.findings import CannotTell, Diagnosis, Finding, LineCounts
 from diagnostics.judging.consequences import fold_consequences, lower_explained
 from diagnostics.judging.decisive import raise_decisive
+from diagnostics.judging.leading import with_reason_first
 from diagnostics.judging.rank_table import missing_ranks, rank_rows
 from diagnostics.judging.recommendations import Setting, recommend, setting_of
 from diagnostics.judging.restarts import last_attempt
 from diagnostics.judging.survival import lower_survived
 from diagnostics.judging.timeline import behind_causes, in_time_order
-from diagnostics.judging.verdict import explanation_of, not_shown_beside, verdict_on
+from diagnostics.judging.verdict import explanation_of, not_shown_beside, open_question, verdict_on
 from diagnostics.rules import load_rules
 from diagnostics.rules.base import Rule
 
@@ -38,6 +39,9 @@ def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
     network = transport.job_network(facts)
     split = any(finding.rule == "host-identity-mismatch" for finding in finished)
     verdict = verdict_on(finished, network, facts)
+    question = open_question(network, finished, facts) if verdict == "unknown" else None
+    shown = [_finish(finding, setting) for finding in with_reason_first(folded, verdict, question, facts)]
+    told = {finding.rule for finding in shown}
     diagnosis = Diagnosis(
         verdict=verdict,
         explanation=explanation_of(verdict, network, finished, facts),
@@ -50,8 +54,8 @@ def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
         nodes=facts.node_count,
         ranks=rank_rows(facts),
         missing_ranks=missing_ranks(facts),
-        findings=tuple(finished),
-        rules_clear=tuple(clear),
+        findings=tuple(shown),
+        rules_clear=tuple(rule for rule in clear if rule not in told),
         rules_cannot_tell=tuple(unsure),
         lines=lines,
         counters=_counters(facts),

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from diagnostics import transport
-from diagnostics.events import quote
+from diagnostics.events import Event, quote
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Diagnosis, Finding, Verdict
 from diagnostics.inputs.reader import A_TRACE
@@ -20,6 +21,14 @@ _NO_COMMUNICATOR = (
 )
 
 
+class Question(NamedTuple):
+    """What a log without faults leaves open, and the rule whose finding says so; ``event``: the line it is about."""
+
+    told: str
+    rule: str
+    event: Event | None = None
+
+
 def verdict_on(findings: Sequence[Finding], network: str, facts: JobFacts) -> Verdict:
     """What the findings, the worst first, and the facts say of the job."""
     worst = findings[0].severity if findings else None
@@ -27,7 +36,7 @@ def verdict_on(findings: Sequence[Finding], network: str, facts: JobFacts) -> Ve
         return "critical"
     if worst == "warning":
         return "warning"
-    return "unknown" if _open_question(network, findings, facts) else "ok"
+    return "unknown" if open_question(network, findings, facts) else "ok"
 
 
 def not_shown_beside(verdict: Verdict, network: str, facts: JobFacts) -> str:
@@ -77,18 +86,21 @@ def _nothing_read(facts: JobFacts) -> str:
     )
 
 
-def _open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
-    """What keeps a log without faults from showing that the job works; empty where it does show it."""
+def open_question(network: str, findings: Sequence[Finding], facts: JobFacts) -> Question | None:
+    """What keeps a log without faults from showing that the job works; None where it does show it."""
     if any(finding.rule == "application-error" for finding in findings):
-        return "the log ends with an exception of the program; see what it did to the run."
+        return Question(
+            "the log ends with an exception of the program; see what it did to the run.", "application-error"
+        )
     if (traceback := unread_traceback(facts)) and not facts.steps:
-        return (
+        told = (
             f"line {traceback.origin.line} of {traceback.origin.file} begins a traceback, and which exception it is of "
             "was not recognised. Look at the lines behind it."
         )
+        return Question(told, "run-failed", traceback)
     if unread := _unread_error(findings, facts):
-        return unread
-    return "" if _tests_passed(facts) else _not_shown(network, facts)
+        return Question(unread, "run-failed")
+    return None if _tests_passed(facts) else _not_shown(network, facts)
 
 
 def _unread_error(findings: Sequence[Finding], facts: JobFacts) -> str:
@@ -101,16 +113,18 @@ def _unread_error(findings: Sequence[Finding], facts: JobFacts) -> str:
     return ""
 
 
-def _not_shown(network: str, facts: JobFacts) -> str:
-    """What NCCL's own lines leave open; empty where they show a job that works."""
+def _not_shown(network: str, facts: JobFacts) -> Question | None:
+    """What NCCL's own lines leave open; None where they show a job that works."""
     if unshown := _start_or_end_not_shown(network, facts):
-        return unshown
+        quiet = not _cut_table(facts) and not _shows_steps(facts) and _names_no_network(network, facts)
+        return Question(unshown, "log-too-quiet" if quiet else "log-truncated")
     if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
-        return (
+        told = (
             "the log does not show how many nodes the job has: between nodes its data goes over TCP. "
             "NCCL 2.20 and newer print nNodes at NCCL_DEBUG=INFO; older ones show it by the logs of all ranks."
         )
-    return ""
+        return Question(told, "log-too-quiet")
+    return None
 
 
 def _start_or_end_not_shown(network: str, facts: JobFacts) -> str:
@@ -147,9 +161,13 @@ def _cut_table(facts: JobFacts) -> str:
     )
 
 
+def _names_no_network(network: str, facts: JobFacts) -> bool:
+    return network == "unknown" or not facts.lines_nccl
+
+
 def _start_not_shown(network: str, facts: JobFacts) -> str:
     """What is missing of a start by NCCL's own lines; empty where they show it."""
-    if network == "unknown" or not facts.lines_nccl:
+    if _names_no_network(network, facts):
         return (
             "the log does not say which network NCCL chose. "
             "NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,NET,ENV,GRAPH on every rank would show it."
@@ -212,7 +230,8 @@ def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], 
 
 def _left_unknown(network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
     """What keeps the question open; warnings that nobody knows may be a problem that is shown."""
-    question = _open_question(network, findings, facts)
+    asked = open_question(network, findings, facts)
+    question = asked.told if asked else ""
     unread = next((finding for finding in findings if finding.rule == "unclassified-warning"), None)
     if unread is None:
         return f"No problem is shown, but {question}"

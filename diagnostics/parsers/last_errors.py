@@ -81,7 +81,7 @@ _FORK = r"fork: retry: Resource"  # of a shell: no process can be made, and none
 _BENIGN = (  # of libraries that do without, as the rules know
     r"UCX +ERROR +(?:ibv_(?:open|query)_device|uct_md_open|iface=\S+ failed to create UD QP)|PMIX ERROR: |"
     r"cannot be used\.?$|modify UD QP to INIT|(?:cuda_\w+|computation_placer|cuda_executor)\.cc:\d+\]|"
-    r"Unable to register \w+ factory"
+    r"Unable to register \w+ factory|^\[\S+:\d+:\d+ - \w+\.c:\d+\] ERROR "  # the last: SHARP's library
 )
 _DONE = (
     r"Destroy COMPLETE|Out of bounds values *: *0 OK|Avg bus bandwidth *: *\d|"

@@ -96,11 +96,12 @@ def conclude(
     blocks: bool = False,
     own: bool = False,
     sequence: int | None = None,
+    rule: str = "",
 ) -> Finding:
     """A finding that rests on these events; its rule and its standing actions are filled in by the engine."""
     named = {event.origin.host for event in events if event.origin.host} if hosts is None else set(hosts)
     return Finding(
-        rule="",
+        rule=rule,
         severity=severity,
         confidence=confidence,
         summary=summary,

@@ -36,7 +36,7 @@ def test_a_log_of_another_backend_is_unknown(tmp_path: Path) -> None:
         None,
     )
     assert "NCCL_DEBUG=INFO" in diagnosis.explanation
-    assert not diagnosis.findings
+    assert [(finding.rule, finding.severity) for finding in diagnosis.findings] == [("log-too-quiet", "info")]
 
 
 def test_lines_that_are_often_quoted_although_nccl_never_prints_them(tmp_path: Path) -> None:
@@ -106,7 +106,8 @@ def test_no_rule_is_clear_where_nothing_of_nccl_was_read(tmp_path: Path) -> None
     (tmp_path / "gloo.log").write_text("epoch 1 loss 0.5\nepoch 2 loss 0.4\n")
     diagnosis = diagnose_paths([tmp_path / "gloo.log"])
     assert diagnosis.rules_clear == ()
-    assert sorted(unsure.rule for unsure in diagnosis.rules_cannot_tell) == sorted(RULE_IDS)
+    unsure = [one.rule for one in diagnosis.rules_cannot_tell]
+    assert sorted([*unsure, *(finding.rule for finding in diagnosis.findings)]) == sorted(RULE_IDS)
     assert len(diagnose_paths([GOOD]).rules_clear) > 10
 
 

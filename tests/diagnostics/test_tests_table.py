@@ -86,7 +86,7 @@ def test_rows_of_measurements_up_to_the_end_of_their_table_show_work(text: str) 
 ])  # fmt: skip
 def test_rows_without_the_end_of_their_table_look_like_those_of_a_test_that_hangs(text: str) -> None:
     diagnosis = _diagnose(text)
-    assert (diagnosis.verdict, diagnosis.findings) == ("unknown", ())
+    assert (diagnosis.verdict, [finding.rule for finding in diagnosis.findings]) == ("unknown", ["log-truncated"])
     assert "and not with the end of the table" in diagnosis.explanation
 
 
@@ -136,7 +136,8 @@ def test_a_row_with_wrong_values_is_a_failed_run_whatever_stands_before_it(head:
 
 @pytest.mark.parametrize("wrong", ["0", "N/A", "2e-07", "0e+00"])
 def test_a_row_with_right_values_or_unchecked_ones_is_no_failure(wrong: str) -> None:
-    assert not _diagnose(WRONG.replace("6.71089e+07", wrong) + "\n").findings
+    findings = _diagnose(WRONG.replace("6.71089e+07", wrong) + "\n").findings
+    assert [(finding.rule, finding.severity) for finding in findings] == [("log-truncated", "info")]
 
 
 @pytest.mark.parametrize(

@@ -295,7 +295,7 @@ def _exception(event: Event) -> str:
 RULE = Rule(
     id="run-failed",
     title="The run failed, and the log does not show why",
-    severity="critical",
+    severity="critical; info where an error at the end is of no kind that a rule knows",
     actions=("look-at-rank", "whole-log", "show-network"),
     check=check,
     consequence="last",

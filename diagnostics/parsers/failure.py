@@ -6,7 +6,7 @@ that reaches the calls of the program counts, and only where the process does no
 without.
 """
 
-from diagnostics.parsers.base import Pattern
+from diagnostics.parsers.base import CARRIED, Pattern
 
 RESULTS = (
     r"unhandled (?:system|cuda|CUDA|hip) error|internal error - please report"
@@ -138,8 +138,8 @@ PATTERNS = (
     ),
     Pattern(
         kind="launcher-failure",
-        literal="NODE FAILURE",
-        expression=r"(?P<text>DUE TO NODE FAILURE.*)",
+        literal="DUE TO NODE ",
+        expression=r"(?P<text>DUE TO NODE(?: \S+)? FAILURE.*)",
         samples=("slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO NODE FAILURE ***",),
     ),
     Pattern(
@@ -163,7 +163,7 @@ PATTERNS = (
     Pattern(
         kind="cancelled",
         literal="CANCELLED",
-        expression=r"(?P<text>CANCELLED (?:AT|by|DUE TO) (?!.*(?:NODE|TASK) FAILURE).*)",
+        expression=r"(?P<text>CANCELLED (?:AT|by|DUE TO) (?!.*(?:NODE(?: \S+)?|TASK) FAILURE).*)",
         samples=("slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***",),
     ),
     Pattern(
@@ -223,7 +223,7 @@ PATTERNS = (
     Pattern(
         kind="cancelled",
         literal="KeyboardInterrupt",
-        expression=r"(?P<text>^\S*\s*KeyboardInterrupt)",
+        expression=rf"(?P<text>^\S*\s*KeyboardInterrupt|{CARRIED}KeyboardInterrupt\s*$)",
         samples=("KeyboardInterrupt",),
     ),
     Pattern(

@@ -2,6 +2,7 @@
 
 from diagnostics.parsers.base import Pattern
 from diagnostics.parsers.programs import (
+    accelerators,
     devices,
     divergence,
     endings,
@@ -13,12 +14,14 @@ from diagnostics.parsers.programs import (
     machines,
     rendezvous,
     restarts,
+    schedulers,
     serving,
     statuses,
     world,
 )
 
 PATTERNS: tuple[Pattern, ...] = (
+    *accelerators.PATTERNS,
     *exceptions.PATTERNS,
     *serving.PATTERNS,
     *frameworks.PATTERNS,
@@ -32,6 +35,7 @@ PATTERNS: tuple[Pattern, ...] = (
     *endings.PATTERNS,
     *statuses.PATTERNS,
     *machines.PATTERNS,
+    *schedulers.PATTERNS,
     *world.PATTERNS,
 )
 LITERALS: tuple[str, ...] = tuple(dict.fromkeys(pattern.literal for pattern in PATTERNS))

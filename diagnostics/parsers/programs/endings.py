@@ -3,6 +3,7 @@
 Lines without NCCL's own mark, beside those of ``launchers``.
 """
 
+from diagnostics.parsers.base import CARRIED
 from diagnostics.parsers.programs.rows import rows
 
 _SRUN = (
@@ -108,6 +109,41 @@ _ENDED = (
     ),
     ("pure virtual method", r"^pure virtual method called", "pure virtual method called"),
     ("libc++abi: ", r"libc\+\+abi: terminating .*", "libc++abi: terminating due to uncaught exception of type x"),
+    ("corrupted double-linked", r"corrupted double-linked list.*", "corrupted double-linked list (not small)"),
+    ("malloc_consolidate(): ", r"malloc_consolidate\(\): .*", "malloc_consolidate(): invalid chunk size"),
+    ("buffer overflow detected", r"buffer overflow detected.*", "*** buffer overflow detected ***: terminated"),
+    ("what():  ", rf"{CARRIED}\s*what\(\):  \S.*", "  what():  Resource temporarily unavailable"),
+    (
+        "Fatal Python error: ",
+        r"Fatal Python error: (?!Segm|Abort|Bus|Ill|Floa).*",
+        "Fatal Python error: init_import_site: Failed to import the site module",
+    ),
+    ("== backtrace (tid", r"={4} backtrace \(tid: *\d+\) ={4}", "==== backtrace (tid:   1234) ===="),
+    (
+        "ignal code: ",
+        r"Signal code: (?:Address not mapped|Invalid permissions|Non-existent physical address).*",
+        "[gpu-a:1234] Signal code: Address not mapped (1)",
+    ),
+    (
+        "by the Java Runtime",
+        r"fatal error has been detected by the Java Runtime Environment.*",
+        "#  A fatal error has been detected by the Java Runtime Environment:",
+    ),
+    (
+        'Exception in thread "',
+        r"Exception in thread \"[^\"]{1,100}\" [\w.$]+.*",
+        'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space',
+    ),
+    (
+        "panic: ",
+        rf"{CARRIED}panic: (?!.*\[recovered\]).*",
+        "panic: runtime error: invalid memory address or nil pointer dereference",
+    ),
+    (
+        "fatal error: ",
+        r"fatal error: (?:all goroutines are asleep|unexpected signal during runtime|concurrent map).*",
+        "fatal error: all goroutines are asleep - deadlock!",
+    ),
     ("munmap_chunk(): ", r"munmap_chunk\(\): invalid.*", "munmap_chunk(): invalid pointer"),
     ("realloc(): ", r"realloc\(\): invalid.*", "realloc(): invalid next size"),
     ("tcache", r"tcache\w*\(\): unaligned tcache chunk.*", "tcache_thread_shutdown(): unaligned tcache chunk detected"),

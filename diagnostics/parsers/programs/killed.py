@@ -3,6 +3,7 @@
 Lines without NCCL's own mark. Beside them stand those of PyTorch, in its own module.
 """
 
+from diagnostics.parsers.base import CARRIED
 from diagnostics.parsers.programs.rows import rows
 
 _CRASHES = "Segmentation fault|Bus error|Aborted|Killed|Illegal instruction|Floating point exception"
@@ -45,7 +46,7 @@ _KILLED = (
     ),
     (
         "Process received signal",
-        r"\*\*\* Process received (?P<signal>signal) \*\*\*",
+        r"\bProcess received (?P<signal>signal) \*",  # set off as bold, it lacks the first ones
         "[gpu-a:4117] *** Process received signal ***",
     ),
     (
@@ -137,15 +138,20 @@ _KILLED = (
     ),
     (
         "Killed  ",
-        r"^\[\d+\][+-]? +(?P<signal>Killed)  ",
+        rf"{CARRIED} ?\[\d+\][+-]? +(?P<signal>Killed)  ",
         "[1]+  Killed                  nohup python train.py",
     ),
     ("ignal: ", r"Signal: +\d{1,2} \((?P<signal>SEGV|ABRT|BUS|ILL|FPE|KILL)\)", "        Signal: 11 (SEGV)"),
     ("Abort trap", r"(?P<signal>Abort trap)", "Abort trap: 6"),
     ("Aborted at ", r"(?:^|\* )(?P<signal>Aborted) at \d+ \(unix time", "*** Aborted at 1700000000 (unix time) try x"),
-    ("Killed", r"^(?P<signal>Killed)\s*$", "Killed"),
-    ("Bus error", r"^(?P<signal>Bus error)(?: \(core dumped\))?\s*$", "Bus error (core dumped)"),
-    ("Aborted", r"^(?P<signal>Aborted)\s*$", "Aborted"),
+    ("Killed", rf"{CARRIED} ?(?P<signal>Killed)\s*$", "Killed"),
+    ("Bus error", rf"{CARRIED} ?(?P<signal>Bus error)(?: \(core dumped\))?\s*$", "Bus error (core dumped)"),
+    ("Aborted", rf"{CARRIED} ?(?P<signal>Aborted)\s*$", "Aborted"),
+    (
+        "(abort+0x",
+        r"\blibc\.so\.\d+\((?P<signal>abort)\+0x[0-9a-f]+\)",
+        "/lib/x86_64-linux-gnu/libc.so.6(abort+0x141) [0x7fba3cba97f1]",
+    ),
 )
 _NUMBER = r"(?P<number>-(?:4|6|7|8|9|11)|13[24-7]|139)\b"  # of a signal: negative in Python, behind 128 in a shell
 _EXITS = (

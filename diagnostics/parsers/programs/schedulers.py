@@ -95,7 +95,7 @@ _ENDED = (
     ("Force Terminated job", r"(?:srun|salloc): Force Terminated job.*", "srun: Force Terminated job 1234"),
     ("forcing job termination", r"srun: forcing job termination", "srun: forcing job termination"),
     (
-        "within 1 sec to abort",
+        "interrupt (one more",
         r"srun: interrupt \(one more within 1 sec.*",
         "srun: interrupt (one more within 1 sec to",
     ),

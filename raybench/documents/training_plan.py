@@ -44,6 +44,11 @@ class TrainingWay(PlainPart):
     measured_by: tuple[str, ...] = ()
 
     @property
+    def is_cut(self) -> bool:
+        """Whether no rank has the whole model's layers, or its sequence."""
+        return self.tensor_parallel * self.context_parallel * self.pipeline_parallel * self.expert_parallel > 1
+
+    @property
     def name(self) -> str:
         """``zero1, TP 4, PP 4x5, recomputed``: as people write it."""
         degrees = (
@@ -58,7 +63,7 @@ class TrainingWay(PlainPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FewestNodes(PlainPart):
-    """The best way on the fewest nodes, in halves of those asked for, that it fits on; as many samples a step."""
+    """The best way on fewer nodes, in halves of those asked for, or on more that are in time."""
 
     nodes: int
     way: str
@@ -92,6 +97,7 @@ class TrainingPlan(PlainDocument):
     unknown: tuple[str, ...]
     measured: tuple[MeasuredSetting, ...] = ()  # the first versions had none
     fewest_nodes: FewestNodes | None = None  # None: no fewer, or nothing fits
+    nodes_in_time: FewestNodes | None = None  # in doublings, where the deadline may be missed; None: no such number
 
     @property
     def exit_code(self) -> int:

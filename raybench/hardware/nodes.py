@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from raybench.errors import unknown_name
+from raybench.errors import UsageError, unknown_name
 from raybench.hardware.gpus import Gpu, gpu_for
 from raybench.hardware.tables import number, read_table
 
@@ -38,6 +38,23 @@ def node_type_named(name: str) -> NodeType:
         if node.name.lower() == key:
             return node
     raise unknown_name("node type", name, [node.name for node in NODE_TYPES])
+
+
+def machine_named(gpu: str | None, node_type: str | None) -> tuple[Gpu | None, NodeType | None]:
+    """The GPU and the node type of those names; the node type's GPU where none is named, or its name in part (A100).
+
+    Raises UsageError for names that the tables do not have, and for a node type that has other GPUs.
+    """
+    node = node_type_named(node_type) if node_type else None
+    named = gpu_for(gpu) if gpu else node.gpu if node else None
+    if node is not None and gpu and node.gpu.name.lower().startswith(" ".join(gpu.lower().split())):
+        return node.gpu, node
+    if node is not None and named != node.gpu:
+        raise UsageError(
+            f"--gpu is {gpu}, and a {node.name} has {node.gpu.name}; leave --gpu out, or say --nics, --nic-gbit and "
+            "--price in place of --node-type"
+        )
+    return named, node
 
 
 NODE_TYPES: tuple[NodeType, ...] = tuple(

@@ -9,6 +9,7 @@ from raybench.performance_model.estimate import Estimate, estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory, largest_batch
 from raybench.performance_model.parallel.choice import cut_requests
+from raybench.performance_model.parallel.programs import torchtitan_config
 from raybench.performance_model.step.request import EstimateRequest, least_setup
 from raybench.performance_model.training_setup import Strategy, TrainingSetup
 
@@ -16,7 +17,6 @@ _AS_FAST = 1.05
 _WORTH_IT = 1.1  # how much faster a way has to be that wants another framework than PyTorch's own DDP and FSDP
 _CUT_WAYS = 4
 _CLOSE = 1.06  # cut ways that are as fast as far as can be told
-_ROOM = 0.97  # of a GPU's memory
 _ROOMY = 0.95  # of it: a longer sample has a place in what is left (fragments are in a peak already)
 _BATCHES_PER_STAGE = 4
 Limit = Literal["network", "computation", "kernel starts"]
@@ -86,17 +86,21 @@ def _cut_ways(request: EstimateRequest, samples_per_rank: int, plain: float) -> 
     """
     if request.memory_bytes is None:
         return []
-    request = replace(request, memory_bytes=int(_ROOM * request.memory_bytes))
-    found: list[Way] = []
-    for one in cut_requests(request):
-        samples = samples_per_rank * one.layout.cut_ranks
-        kept, anew = (replace(one, setup=replace(one.setup, checkpointing=again)) for again in (False, True))
-        way = _way(kept, samples)
-        found.append(way if way.fits else _way(anew, samples))
-    fitting = [way for way in found if way.fits and _WORTH_IT * _preference(way) > _AS_FAST * plain]
+    found = [_cut_way(one, samples_per_rank * one.layout.cut_ranks) for one in cut_requests(request)]
+    fitting = [way for way in found if way.fits and _is_roomy(way) and _WORTH_IT * _preference(way) > _AS_FAST * plain]
     best = max(map(_preference, fitting), default=0.0)
     close = [way for way in fitting if _preference(way) * _CLOSE >= best]
     return sorted(close, key=lambda way: _cuts(way.estimate.request.layout))[:_CUT_WAYS]
+
+
+def _cut_way(request: EstimateRequest, samples: int) -> Way:
+    """With activations kept, of a pipeline in one chunk a stage where more do not fit; else computed again."""
+    for chunks in dict.fromkeys((request.layout.virtual_stages, 1)):
+        layout = replace(request.layout, virtual_stages=chunks)
+        way = _way(replace(request, layout=layout, setup=replace(request.setup, checkpointing=False)), samples)
+        if way.fits:
+            return way
+    return _way(replace(request, setup=replace(request.setup, checkpointing=True)), samples)
 
 
 def _preference(way: Way) -> float:
@@ -109,6 +113,9 @@ def _preference(way: Way) -> float:
     if way.estimate.measured is not None and way.estimate.measured.step_seconds is not None:
         return way.tokens_per_second
     other = _WORTH_IT if one.layout.is_cut or one.setup.is_zero else 1.0
+    other *= (
+        _WORTH_IT if one.layout.expert > 1 and one.setup.is_sharded and not torchtitan_config(one.model.name) else 1.0
+    )
     tight = 1.0 if _is_roomy(way) else _WORTH_IT
     return way.tokens_per_second * (1 + way.estimate.efficiency.unsure) / (other * tight)
 
@@ -124,9 +131,9 @@ def _rank(way: Way, best: float) -> tuple[int, float, tuple[bool, int, int], boo
 
 
 def _is_roomy(way: Way) -> bool:
-    """Whether a tenth of the memory is left; true where it is not known, and of cut ways, which have their room."""
+    """Whether some of the memory is left; true where it is not known."""
     one = way.estimate.request
-    return one.memory_bytes is None or one.layout.is_cut or way.estimate.peak <= _ROOMY * one.memory_bytes
+    return one.memory_bytes is None or way.estimate.peak <= _ROOMY * one.memory_bytes
 
 
 def _cuts(layout: Layout) -> tuple[bool, int, int]:

@@ -130,9 +130,9 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
 
     machine = machine_of(options)
     options = replace(options, dtype=_dtype(options.dtype, machine.gpu))
-    given_ranks = _at_least_one(options.gpus_per_node, "--gpus-per-node")
+    given_ranks = at_least_one(options.gpus_per_node, "--gpus-per-node")
     ranks_per_node = given_ranks or (machine.node.gpus if machine.node else 8)
-    _at_least_one(options.accumulation, "--gradient-accumulation-steps")
+    at_least_one(options.accumulation, "--gradient-accumulation-steps")
     layout = Layout(
         world_size=options.world_size,
         ranks_per_node=ranks_per_node,
@@ -157,7 +157,7 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         memory_bytes=_memory(options, machine.gpu),
         efficiency=_efficiency(options.efficiency) if options.efficiency else None,
         price=_price(options),
-        epoch_samples=_at_least_one(options.epoch_samples, "--epoch-samples"),
+        epoch_samples=at_least_one(options.epoch_samples, "--epoch-samples"),
         basis=machine.basis,
         kernels_known=options.kernels is not None,
         loss_known=options.loss is not None,
@@ -203,7 +203,7 @@ def _model(options: EstimateOptions) -> "Transformer":
 
     names = ("layers", "hidden", "heads", "kv_heads", "feedforward", "vocabulary")
     changes = {
-        name: value for name in names if (value := _at_least_one(getattr(options, name), f"--{name.replace('_', '-')}"))
+        name: value for name in names if (value := at_least_one(getattr(options, name), f"--{name.replace('_', '-')}"))
     }
     if is_import_path(options.model):
         return _counted(options, changes)
@@ -218,7 +218,7 @@ def _counted(options: EstimateOptions, changes: dict[str, int]) -> "Transformer"
     if changes or options.lora_rank or options.selective_checkpointing:
         given = "its sizes" if changes else "LoRA" if options.lora_rank else "--selective-checkpointing"
         raise UsageError(f"--model {options.model} is taken as it is; {given} cannot be chosen beside an import path")
-    length = _at_least_one(options.sequence_length, "--sequence-length") or _COUNTED_LENGTH
+    length = at_least_one(options.sequence_length, "--sequence-length") or _COUNTED_LENGTH
     return counted_model(options.model, sequence_length=length, dtype=options.dtype)
 
 
@@ -301,7 +301,8 @@ def _price(options: EstimateOptions) -> "Price | None":
     return list_price(options.node_type, price_table(options.prices)) if options.node_type else None
 
 
-def _at_least_one(value: int | None, name: str) -> int | None:
+def at_least_one(value: int | None, name: str) -> int | None:
+    """The value. Raises UsageError for one below 1, and for more than anything has."""
     if value is not None and not 1 <= value <= _MOST:
         raise UsageError(f"{name} is {value}; it must be at least 1 and at most {_MOST}")
     return value

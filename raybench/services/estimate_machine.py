@@ -27,12 +27,15 @@ class Machine:
 
 
 def machine_of(options: "EstimateOptions") -> Machine:
-    """The GPU and the node type that were named. Raises UsageError for names that the tables do not have."""
-    from raybench.hardware.gpus import gpu_for
-    from raybench.hardware.nodes import node_type_named
+    """The GPU and the node type that were named. Raises UsageError for names that the tables do not have.
 
-    node = node_type_named(options.node_type) if options.node_type else None
-    gpu = gpu_for(options.gpu) if options.gpu else node.gpu if node else None
+    So for more ranks a node than it has GPUs.
+    """
+    from raybench.hardware.nodes import machine_named
+
+    gpu, node = machine_named(options.gpu, options.node_type)
+    if node is not None and (options.gpus_per_node or 0) > node.gpus:
+        raise UsageError(f"--gpus-per-node is {options.gpus_per_node}; a {node.name} has {node.gpus} GPUs")
     return Machine(gpu, node, {"peak and memory": f"{gpu.name}, {gpu.source}"} if gpu else {})
 
 
@@ -48,7 +51,7 @@ def network_of(options: "EstimateOptions", machine: Machine, layout: "Layout") -
     within = links.bus_gb_per_s if links and links.nodes == 1 else None
     network = Network(
         node_gb_per_s=_node_speed(replace(options, bandwidth=bus), machine, layout, within),
-        fabric_gb_per_s=_fabric_speed(options, machine),
+        fabric_gb_per_s=_fabric_speed(options, machine, layout.ranks_per_node),
         bus_gb_per_s=bus,
     )
     if options.latency_us is not None:
@@ -133,19 +136,23 @@ def _node_speed(
     return share * speed
 
 
-def _fabric_speed(options: "EstimateOptions", machine: Machine) -> float | None:
-    """Of all NICs of a node: given, else a share of the line rate; None where nothing is known."""
+def _fabric_speed(options: "EstimateOptions", machine: Machine, ranks: int) -> float | None:
+    """Of the NICs of a node that its ``ranks`` use: given, else a share of their line rate; None: nothing is known."""
+    from raybench.expectations.nic_share import likely_installed, shared_nics
     from raybench.performance_model.layout import NIC_SHARE
 
     if options.nic_gb_per_s is not None:
         machine.basis["network between nodes"] = "given"
         return float(options.nic_gb_per_s)
-    count, rate = options.nics, options.nic_gbit
-    if machine.node is not None:
-        count, rate = count or machine.node.nics, rate or machine.node.nic_gbit
+    count, rate, node = options.nics, options.nic_gbit, machine.node
+    if node is not None:
+        count, rate = count or node.nics, rate or node.nic_gbit
     if count is None or rate is None:
         return None
+    installed = node.gpus if node is not None else likely_installed(ranks=ranks, nics=count)
+    used = shared_nics(count, ranks=ranks, installed=installed)
+    beside = "" if used == count else f" (beside {ranks} of {installed} GPUs, of {count})"
     machine.basis["network between nodes"] = (
-        f"{NIC_SHARE:.0%} of {count} x {rate:g} Gbit/s, as published healthy systems reach"
+        f"{NIC_SHARE:.0%} of {used} x {rate:g} Gbit/s{beside}, as published healthy systems reach"
     )
-    return float(NIC_SHARE * count * rate / 8)
+    return float(NIC_SHARE * used * rate / 8)

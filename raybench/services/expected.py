@@ -61,15 +61,10 @@ def expected_bandwidth(options: SystemOptions, *, operation: str = "all_reduce",
 def _system(options: SystemOptions) -> "System":
     from raybench.expectations.nic_share import likely_installed, shared_nics
     from raybench.expectations.regimes import System
-    from raybench.hardware.gpus import gpu_for
-    from raybench.hardware.nodes import node_type_named
+    from raybench.hardware.nodes import machine_named
 
-    node = node_type_named(options.node_type) if options.node_type else None
-    if options.gpu:
-        gpu = gpu_for(options.gpu)
-    elif node is not None:
-        gpu = node.gpu
-    else:
+    gpu, node = machine_named(options.gpu, options.node_type)
+    if gpu is None:
         raise UsageError("name the machine: --node-type, or --gpu with --nics and --nic-gbit")
     _check_counts(options)
     per_node = options.gpus_per_node or (node.gpus if node else 8)

@@ -11,10 +11,11 @@ from click.testing import CliRunner
 
 from raybench.cli.planning.plan import command
 from raybench.errors import UsageError
+from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.presets import preset_named
-from raybench.performance_model.training_plan import ways_to_train
+from raybench.performance_model.training_plan import Way
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.services.estimate import EstimateOptions, estimate_request
 from raybench.services.planning.launch import launch_lines
@@ -103,7 +104,8 @@ def test_a_model_of_70b_on_four_nodes_needs_shards_and_recomputation_or_is_cut()
     assert {way["tensor_parallel"] for way in cut} <= {4, 8}
     assert all(way["peak"] < 0.95 * plan["device_bytes"] for way in cut)
     fastest_cut = middle_of(cut[0]) if cut else 0.0  # those that are no faster are not listed
-    assert (fitting[0] in cut) == (fastest_cut > 1.1 * 1.015 * middle_of(whole[0]))
+    worth_it = fastest_cut / middle_of(whole[0])  # 1.1, or a little more where kernels may be as good as the others'
+    assert worth_it > 1.1 if fitting[0] in cut else worth_it < 1.2
 
 
 @pytest.mark.parametrize(
@@ -124,6 +126,22 @@ def test_goals_are_judged_by_both_bounds(goal: tuple[str, ...], verdict: str, co
     best = plan["ways"][0]
     assert best["hours"][0] == pytest.approx(2e12 / best["tokens_per_second"][1] / 3600)
     assert best["cost"][1] == pytest.approx(best["hours"][1] * 4 * 55.04)
+
+
+def test_a_deadline_that_may_be_missed_has_the_nodes_that_meet_it() -> None:
+    goal = (*P5[2:], "--tokens", "1T", "--deadline", "20d")
+    few = planned("llama-8b", "--nodes", "4", *goal, code=1)["nodes_in_time"]
+    assert (few["nodes"], few["hours"][1] <= 480) == (16, True)
+    met = planned("llama-8b", "--nodes", "16", *goal)
+    assert (met["nodes_in_time"], met["ways"][0]["hours"]) == (None, few["hours"])
+    assert planned("llama-8b", "--nodes", "8", *goal, code=3)["nodes_in_time"]["nodes"] == 16  # half are not sure to
+
+
+def test_ranks_on_some_of_a_node_s_gpus_use_the_adapters_beside_them() -> None:
+    one, two, eight = (planned("llama-8b", *P5, "--gpus-per-node", str(ranks))["ways"] for ranks in (2, 4, 8))
+    sent = [next(way for way in ways if way["strategy"] == "fsdp")["tokens_per_second"] for ways in (one, two, eight)]
+    assert planned("llama-8b", *P5, "--gpu", "h100", "--gpus-per-node", "8")["ways"] == eight
+    assert sent[0][0] < 0.6 * sent[1][0] < 0.36 * sent[2][0]
 
 
 @pytest.mark.parametrize(
@@ -149,13 +167,13 @@ def test_where_nothing_fits_the_nearest_that_does_is_named_and_fits_when_asked(
 
 @pytest.mark.parametrize("method", ["lora", "qlora"])
 def test_a_way_has_the_figures_that_estimate_has(method: str) -> None:
-    from raybench.cli.estimate import command as estimate
+    from raybench.cli.estimate import command as estimating
 
     machine = ("--gpu", "H100", "--gpus-per-node", "1", "--sequence-length", "2048")
     way = planned("mistral-7b", *machine, "--method", method, "--samples-per-step", "1")["ways"][0]
     words = ["--model", "mistral-7b", *machine, "--world-size", "1", "--lora-rank", "16"]
     words += ["--qlora"] if method == "qlora" else []
-    told = json.loads(CliRunner().invoke(estimate, [*words, "--json"], catch_exceptions=False).stdout)
+    told = json.loads(CliRunner().invoke(estimating, [*words, "--json"], catch_exceptions=False).stdout)
     for name in ("peak", "least_peak"):  # plan's gradients are there before a step, as other samples may have left them
         assert way[name] == pytest.approx(told["memory"][name], rel=0.01)
     assert way["tokens_per_second"] == pytest.approx(told["tokens_per_second"], rel=0.01)
@@ -215,10 +233,39 @@ def test_the_commands_that_start_the_best_are_whole(tmp_path: Path) -> None:
     assert start.startswith("accelerate launch --num_machines 4 --num_processes 32 ")
     assert "--fsdp_activation_checkpointing true" in start
     assert "checkpointing" not in trainer  # transformers' Trainer ends where both are told to compute again
-    request = estimate_request(EstimateOptions(model="llama-8b", world_size=8, gpu="H100"))
-    way = next(way for way in ways_to_train(request, 4) if way.estimate.request.setup.strategy == "zero2")
-    zero = json.loads(launch_lines(way)[-1].partition(": ")[2])
-    assert {"train_micro_batch_size_per_gpu", "gradient_accumulation_steps"} <= {*zero}
+
+
+def started(strategy: str, **options: Any) -> str:
+    """What starts such a way on two p5 nodes."""
+    request = estimate_request(EstimateOptions(strategy=strategy, world_size=16, node_type="p5.48xlarge", **options))
+    return "\n".join(launch_lines(Way(estimate=estimate(request), fits=True)))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "words"),
+    [
+        ("zero2", {}, ['deepspeed, as zero.json: {"zero_optimization": {"stage": 2}, "bf16": {"enabled": true}, "tr']),
+        ("zero1", {}, ["--bf16 True", "--deepspeed zero.json"]),
+        ("zero1", {"dtype": "fp8"}, ['"bf16": {"enabled": true}', "fp8: linear layers of Transformer Engine or "]),
+        ("fsdp", {"dtype": "fp8"}, ["--mixed_precision bf16", "--bf16 True", "fp8: linear layers"]),
+        ("fsdp", {"optimizer": "paged-adamw"}, ["--optim paged_adamw_32bit"]),
+        ("fsdp", {"optimizer": "paged-adamw-8bit"}, ["--optim paged_adamw_8bit"]),
+        ("fsdp", {"lora_rank": 8, "qlora": True}, ["--bnb_4bit_quant_storage bfloat16 --dtype bfloat16"]),
+        ("zero1", {"tensor_parallel": 2}, ["pretrain_gpt.py", "Megatron-LM, beside the model's own", " --bf16"]),
+        ("zero1", {"tensor_parallel": 2, "dtype": "fp16", "optimizer": "sgd"}, [" --fp16 --optimizer sgd"]),
+        ("fsdp", {"tensor_parallel": 2}, ["--module llama3 --config llama3_8b ", " activation-checkpoint:none"]),
+        ("fsdp", {"tensor_parallel": 2, "model": "mistral-7b"}, ["_config_dp_shard_size 8 ", "_tp_size 2 "]),
+        ("fsdp", {"expert_parallel": 2, "model": "mixtral-8x7b"}, ["smp: '{\"expert_parallel_degree\": 2, "]),
+    ],
+)  # fmt: skip
+def test_what_starts_a_way_is_what_the_program_of_today_takes(
+    strategy: str, options: dict[str, Any], words: list[str]
+) -> None:
+    """Each was loaded by accelerate 1.15, transformers 5.24, trl 1.16, deepspeed 0.19, torchtitan 0.3 (2026-11)."""
+    said = started(strategy, **options)
+    assert all(word in said for word in words), said
+    assert ("--bnb_4bit_quant_storage" in said) == ("qlora" in options)
+    assert said.count("--fp16") == (options.get("dtype") == "fp16")
 
 
 def test_a_command_trains_what_was_planned_or_there_is_none(tmp_path: Path) -> None:
@@ -269,7 +316,13 @@ def test_samples_and_epochs_are_tokens() -> None:
     [
         (("llama-9b", *P5), "there is no model"),
         (("llama-8b", *P5, "--tokens", "many"), "write a number"),
-        (("llama-8b", *P5, "--tokens", "0"), "at least one token"),
+        (("llama-8b", *P5, "--tokens", "0"), "a training of 0 tokens is none"),
+        (("llama-8b", *P5, "--tokens", "999999999999999T"), "there must be from 1 to 1e.18"),
+        (("llama-8b", *P5, "--samples", "10", "--epochs", "1.7e308"), "10 samples are more than 1e.18 tokens"),
+        (("llama-8b", "--gpu", "H100", "--gpus-per-node", "0"), "--gpus-per-node is 0; it must be at least 1"),
+        (("llama-8b", *P5, "--gpus-per-node", "16"), r"--gpus-per-node is 16; a p5\.48xlarge has 8 GPUs"),
+        (("llama-8b", *P5, "--gpu", "A100"), r"--gpu is A100, and a p5\.48xlarge has H100 SXM"),
+        (("llama-8b", *P5, "--lora-rank", "16"), "--lora-rank is of adapters; give --method lora or qlora"),
         (("llama-8b", *P5, "--deadline", "2"), "write a duration"),
         (("llama-8b", *P5, "--deadline", "2d"), "need the length"),
         (("llama-8b", "--gpu", "H100", "--tokens", "1B", "--budget", "5"), "needs a price"),

@@ -91,13 +91,15 @@ def test_qwen_32b_is_sharded_or_cut_within_a_node() -> None:
     assert is_cut(best) or (best["strategy"], best["activation_checkpointing"]) == ("fsdp", True)
 
 
-def test_mixtral_spreads_experts_within_a_node() -> None:
-    """Megatron-Core's mappings of Mixtral: EP 8 or EP 4 with TP 2, and a pipeline over the nodes."""
-    plan = planned("mixtral-8x7b", f"{P5} --sequence-length 4096")
+@pytest.mark.parametrize("options", [P5, f"{P5} --samples-per-step 128", "--nodes 8 --node-type p5.48xlarge"])
+def test_mixtral_spreads_experts_within_a_node_and_its_pipeline_over_nodes(options: str) -> None:
+    """Megatron-Core's example for 32 H100 (its moe/README.md) and NVIDIA's recipe for 64: TP 1, EP 8, PP 4."""
+    plan = planned("mixtral-8x7b", f"{options} --sequence-length 4096")
     best = plan["ways"][0]
-    assert best["expert_parallel"] > 1
-    assert best["tensor_parallel"] * best["expert_parallel"] <= 8
-    assert any(word in plan["launch"][1] for word in ("--expert-model-parallel-size", "expert_parallel_degree"))
+    cuts = [best[f"{kind}_parallel"] for kind in ("tensor", "expert", "pipeline")]
+    assert (best["strategy"], best["activation_checkpointing"], cuts) == ("zero1", False, [1, 8, 4])
+    assert best["batch_size"] == 1
+    assert "--expert-model-parallel-size 8" in plan["launch"][1]
 
 
 def test_mistral_7b_qlora_has_a_replica_on_each_gpu() -> None:

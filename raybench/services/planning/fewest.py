@@ -1,4 +1,4 @@
-"""The fewest nodes that a plan fits on: more of them are faster, not cheaper."""
+"""Other numbers of nodes: the fewest that a plan fits on, and those that meet its deadline."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from raybench.documents.training_plan import TrainingWay
     from raybench.services.planning.plan import PlanOptions
 
+_MOST_TIMES = 64  # as many nodes at the most, in doublings
 Best = Callable[["PlanOptions"], "TrainingWay | None"]  # a plan's best way; None: none fits
 
 
@@ -26,19 +27,40 @@ def fewest_nodes(options: "PlanOptions", per_step: int, best_of: Best) -> Fewest
         best = _best(replace(options, nodes=nodes, samples_per_step=per_step), best_of)
         if best is None:
             break
-        found = FewestNodes(
-            nodes=nodes,
-            way=best.name,
-            peak=best.peak,
-            tokens_per_second=best.tokens_per_second,
-            hours=best.hours,
-            cost=best.cost,
-        )
+        found = _told(nodes, best)
     return found
+
+
+def nodes_in_time(options: "PlanOptions", best_of: Best) -> FewestNodes | None:
+    """Of double, four times, ... the nodes the fewest that are sure to meet the deadline; None where none of them is.
+
+    Samples a step are as many where they were given, else what is assumed of so many ranks.
+    """
+    if options.deadline_seconds is None:
+        return None
+    for power in range(1, _MOST_TIMES.bit_length()):
+        nodes = options.nodes * 2**power
+        best = _best(replace(options, nodes=nodes), best_of)
+        if best is None or best.hours is None:
+            return None
+        if best.hours[1] * 3600 <= options.deadline_seconds:
+            return _told(nodes, best)
+    return None
+
+
+def _told(nodes: int, best: "TrainingWay") -> FewestNodes:
+    return FewestNodes(
+        nodes=nodes,
+        way=best.name,
+        peak=best.peak,
+        tokens_per_second=best.tokens_per_second,
+        hours=best.hours,
+        cost=best.cost,
+    )
 
 
 def _best(options: "PlanOptions", best_of: Best) -> "TrainingWay | None":
     try:
         return best_of(options)
-    except UsageError:  # nothing is known of the links that fewer nodes need
+    except UsageError:  # nothing is known of the links that so many need, or ranks do not divide samples
         return None

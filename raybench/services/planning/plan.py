@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from raybench.errors import UsageError
-from raybench.services.estimate import EstimateOptions, estimate_request, measured_settings
-from raybench.services.planning.fewest import fewest_nodes
+from raybench.services.estimate import EstimateOptions, at_least_one, estimate_request, measured_settings
+from raybench.services.planning.fewest import fewest_nodes, nodes_in_time
 from raybench.services.planning.goal import Goal, judged
 from raybench.services.planning.launch import command_of, launch_lines, reduces_each
 from raybench.services.planning.nearest import nearest_plan
@@ -22,6 +22,7 @@ _TOKENS_PER_STEP = 1 << 20  # of all ranks, where nobody says: GPT-3 13B's batch
 _ADAPTER_SAMPLES = 64  # of a step, with adapters
 _LORA_RANK = 16
 _FEW_STEPS = 100
+_MOST_TOKENS = 10**18  # ten thousand times as many as any training
 _EACH = "shards reduce gradients in each micro-batch (--reduce-each; Trainer: sync_each_batch, transformers of 2026-02)"
 
 
@@ -76,6 +77,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         unknown=tuple(ways[0].estimate.unknown),
         measured=measured,
         fewest_nodes=_fewest(options, per_step, ways[0]),
+        nodes_in_time=_in_time(options, told[0]),
     )
 
 
@@ -83,6 +85,15 @@ def _fewest(options: PlanOptions, per_step: int, best: "Way") -> "FewestNodes | 
     """The fewest nodes; ways that cut the model are tried there only where the best is one: they are many."""
     cut = best.estimate.request.layout.is_cut
     return fewest_nodes(options, per_step, lambda fewer: _fitting_best(fewer, cut=cut)) if best.fits else None
+
+
+def _in_time(options: PlanOptions, best: "TrainingWay") -> "FewestNodes | None":
+    """Of a deadline that the best way may miss; as above."""
+    if not best.fits or options.deadline_seconds is None or best.hours is None:
+        return None
+    if best.hours[1] * 3600 <= options.deadline_seconds:
+        return None
+    return nodes_in_time(options, lambda more: _fitting_best(more, cut=best.is_cut))
 
 
 def _marked(way: "TrainingWay", measured: "tuple[MeasuredSetting, ...]") -> "TrainingWay":
@@ -110,6 +121,9 @@ def _machine(options: PlanOptions) -> EstimateOptions:
     if options.method not in ("full", "lora", "qlora"):
         raise UsageError(f"--method is {options.method!r}; it is full, lora or qlora")
     machine = machine_of(options.machine)
+    at_least_one(options.machine.gpus_per_node, "--gpus-per-node")
+    if options.method == "full" and options.machine.lora_rank:
+        raise UsageError("--lora-rank is of adapters; give --method lora or qlora with it")
     per_node = options.machine.gpus_per_node or (machine.node.gpus if machine.node else 8)
     adapters = options.method != "full"
     return replace(
@@ -152,14 +166,20 @@ def _goal(options: PlanOptions, request: "EstimateRequest") -> Goal:
     if options.samples is not None:
         if tokens is not None:
             raise UsageError("--tokens and --samples say the same; give one of them")
-        tokens = round(options.samples * options.epochs * request.setup.sequence_length)
-    if tokens is not None and tokens < 1:
-        raise UsageError("there must be at least one token to train on")
+        tokens = _all_tokens(options.samples, options.epochs, request.setup.sequence_length)
+    if tokens is not None and not 1 <= tokens <= _MOST_TOKENS:
+        raise UsageError(f"a training of {tokens} tokens is none; there must be from 1 to {_MOST_TOKENS:.0e}")
     if tokens is None and (options.deadline_seconds is not None or options.budget is not None):
         raise UsageError("--deadline and --budget need the length of the training: give --tokens, or --samples")
     if options.budget is not None and request.price is None:
         raise UsageError("--budget needs a price: give --price, or a --node-type with a list price")
     return Goal(tokens=tokens, deadline_seconds=options.deadline_seconds, budget=options.budget)
+
+
+def _all_tokens(samples: int, epochs: float, length: int) -> int:
+    if samples * length > _MOST_TOKENS or epochs > _MOST_TOKENS:
+        raise UsageError(f"{epochs:g} epochs of {samples} samples are more than {_MOST_TOKENS:.0e} tokens")
+    return round(samples * length * epochs)
 
 
 def _best_of(options: PlanOptions) -> str | None:

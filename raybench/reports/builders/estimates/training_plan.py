@@ -94,6 +94,8 @@ def _notes(plan: TrainingPlan, rows: int, *, is_screen: bool = False) -> Iterato
     yield from notes_of([text for text in beside if not (is_screen and text == _FASTER)], tone="info")
     yield from notes_of([f"does not fit: {_too_large(others)}"] if others else [], tone="info")
     yield from notes_of([_fewest(plan.fewest_nodes, plan.currency)] if plan.fewest_nodes else [], tone="info")
+    in_time = plan.nodes_in_time
+    yield from notes_of([_on(in_time, "in time", plan.currency)] if in_time else [], tone="strong")
     waits = best.limit and best.fits is not False
     yield from notes_of([f"the best waits for: {best.limit}"] if waits else [], tone="info")
 
@@ -109,12 +111,16 @@ def _measured(plan: TrainingPlan) -> str:
 
 
 def _fewest(few: FewestNodes, currency: str | None) -> str:
+    return _on(few, "enough", currency)
+
+
+def _on(few: FewestNodes, what: str, currency: str | None) -> str:
     """``1 node is enough (ddp, 69 GiB): 36-60 hours, 1,980 to 3,262 USD``."""
     told = [f"{_range(few.tokens_per_second)} tokens/s"] if few.tokens_per_second and not few.hours else []
     told += [f"{_range(few.hours)} hours"] if few.hours else []
     told += [f"{amounts(few.cost)} {currency or ''}".rstrip()] if few.cost else []
     nodes = f"{count_of(few.nodes, 'node')} {'is' if few.nodes == 1 else 'are'}"
-    enough = f"{nodes} enough ({few.way}, {few.peak / 2**30:.0f} GiB)"
+    enough = f"{nodes} {what} ({few.way}, {few.peak / 2**30:.0f} GiB)"
     return ": ".join(filter(None, (enough, ", ".join(told))))
 
 

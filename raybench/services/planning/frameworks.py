@@ -1,0 +1,106 @@
+"""What the frameworks that cut models are told to train in a given way: arguments of their own programs."""
+
+import json
+import shlex
+from typing import TYPE_CHECKING
+
+from raybench.performance_model.parallel.programs import torchtitan_config
+
+if TYPE_CHECKING:
+    from raybench.performance_model.training_plan import Way
+
+_DISPATCHED = "--moe-token-dispatcher-type alltoall --moe-grouped-gemm"  # as estimated; Megatron-LM's own is allgather
+_MEGATRON_TYPES = {"bf16": ["--bf16"], "fp16": ["--fp16"], "fp8": ["--bf16 --fp8-format hybrid"]}
+
+
+def cut_lines(way: "Way", torchrun: str) -> tuple[str, str]:
+    """The program on every node, after ``torchrun``, and its arguments.
+
+    Megatron-LM with ZeRO-1; of FSDP torchtitan where it has the model, else accelerate's (dense models) or, for
+    experts, SageMaker's library.
+    """
+    one = way.estimate.request
+    if one.setup.strategy != "fsdp":
+        return f"{torchrun} pretrain_gpt.py", f"Megatron-LM, beside the model's own shape: {_megatron(way)}"
+    config = torchtitan_config(one.model.name)
+    if config is not None:
+        return f"{torchrun} -m torchtitan.train", f"torchtitan: {_torchtitan(way, config)}"
+    if one.layout.expert > 1:
+        return f"{torchrun} train.py", f"SageMaker's smp: {_sagemaker(way)}"
+    return _accelerate(way), f"transformers: {trainer_batch(way)}"
+
+
+def meeting_words(way: "Way") -> list[str]:
+    """Of accelerate launch: nodes, ranks and where they meet."""
+    layout = way.estimate.request.layout
+    words = [f"accelerate launch --num_machines {layout.nodes} --num_processes {layout.world_size}"]
+    if layout.nodes > 1:
+        words.append("--machine_rank $NODE_RANK --main_process_ip NODE0 --main_process_port 29500")
+    return words
+
+
+def mixed_words(way: "Way") -> list[str]:
+    """Of accelerate launch: the type; fp8 is a matter of the model's own layers, in a program in bf16."""
+    dtype = way.estimate.request.dtype
+    return [f"--mixed_precision {'bf16' if dtype == 'fp8' else dtype}"] if dtype in ("bf16", "fp16", "fp8") else []
+
+
+def trainer_batch(way: "Way") -> str:
+    """Of transformers' Trainer: micro-batch and accumulation."""
+    one = way.estimate.request
+    return f"--per_device_train_batch_size {one.setup.batch_size} --gradient_accumulation_steps {one.accumulation}"
+
+
+def _accelerate(way: "Way") -> str:
+    """FSDP2 with tensor and context parallelism of a model of transformers that has a plan for them."""
+    layout, setup = way.estimate.request.layout, way.estimate.request.setup
+    shards = layout.world_size // (layout.tensor * layout.context)
+    words = [*meeting_words(way), "--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP"]
+    words.append(f"--use_parallelism_config --parallelism_config_dp_shard_size {shards}")
+    words += [f"--parallelism_config_tp_size {layout.tensor}"] if layout.tensor > 1 else []
+    words += [f"--parallelism_config_cp_size {layout.context}"] if layout.context > 1 else []
+    words += ["--fsdp_activation_checkpointing true"] if setup.checkpointing else []
+    return " ".join([*words, *mixed_words(way), "train.py"])
+
+
+def _sagemaker(way: "Way") -> str:
+    layout = way.estimate.request.layout
+    told = {"expert_parallel_degree": layout.expert, "hybrid_shard_degree": layout.world_size // layout.expert}
+    told |= {"tensor_parallel_degree": layout.tensor} if layout.tensor > 1 else {}
+    return shlex.quote(json.dumps(told))
+
+
+def _megatron(way: "Way") -> str:
+    """Arguments of its training scripts; those of the model's shape are the user's."""
+    one = way.estimate.request
+    layout, setup = one.layout, one.setup
+    words = [f"--tensor-model-parallel-size {layout.tensor}"]
+    words += ["--sequence-parallel"] if layout.tensor > 1 else []
+    if layout.pipeline > 1:
+        words.append(f"--pipeline-model-parallel-size {layout.pipeline}")
+    if layout.virtual_stages > 1:
+        chunk = one.model.layers // (layout.pipeline * layout.virtual_stages)
+        words.append(f"--num-layers-per-virtual-pipeline-stage {chunk}")
+    words += [f"--context-parallel-size {layout.context}"] if layout.context > 1 else []
+    words += [f"--expert-model-parallel-size {layout.expert} {_DISPATCHED}"] if layout.expert > 1 else []
+    words.append(f"--use-distributed-optimizer --micro-batch-size {setup.batch_size}")
+    words.append(f"--global-batch-size {way.estimate.samples_per_step} --seq-length {setup.sequence_length}")
+    words += _MEGATRON_TYPES.get(one.dtype, [])
+    words += ["--optimizer sgd"] if setup.optimizer in ("sgd", "momentum") else []
+    if setup.checkpointing:
+        words.append("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1")
+    return " ".join(words)
+
+
+def _torchtitan(way: "Way", config: tuple[str, str]) -> str:
+    """As version 0.3 takes them; activation checkpointing is a word of its own at the end."""
+    one = way.estimate.request
+    layout, setup = one.layout, one.setup
+    words = [f"--module {config[0]} --config {config[1]}"]
+    words.append(f"--parallelism.tensor_parallel_degree={layout.tensor}")
+    words += [f"--parallelism.context_parallel_degree={layout.context}"] if layout.context > 1 else []
+    words += [f"--parallelism.expert_parallel_degree={layout.expert}"] if layout.expert > 1 else []
+    words.append(f"--training.local_batch_size={setup.batch_size} --training.seq_len={setup.sequence_length}")
+    words.append(f"--training.global_batch_size={way.estimate.samples_per_step}")
+    words.append(f"activation-checkpoint:{'full' if setup.checkpointing else 'none'}")
+    return " ".join(words)

@@ -7,9 +7,9 @@ import pytest
 from raybench.hardware.nodes import NODE_TYPES, NodeType, node_type_named
 from raybench.performance_model.cost import list_price
 
-# Sold by contract only, or of whose price the sources differ: see the head of nodes.csv.
+# Bought, sold by the week, or without a price that was found with its day: see the head of nodes.csv.
 WITHOUT_PRICE = {
-    "a4-highgpu-8g", "ND40rs_v2", "BM.GPU4.8", "BM.GPU.H200.8", "BM.GPU.B200.8",
+    "a4-highgpu-8g", "ND40rs_v2",
     "Lambda 1CC H100", "Lambda 1CC B200",
     "DGX A100", "DGX H100", "DGX H200", "DGX B200", "DGX B300",
 }  # fmt: skip

@@ -25,6 +25,7 @@ from diagnostics.facts import (
     read_devices,
 )
 from diagnostics.parsers.last_errors import LastError
+from diagnostics.parsers.steps import DoneStep
 from diagnostics.scanning.starts import Start, start_of
 
 _UNKNOWN: ProcessKey = ("", 0)
@@ -215,6 +216,7 @@ class FactBuilder:
         last_lines: Mapping[str, int] | None = None,
         progress_omitted: int = -1,
         steps: Mapping[str, str] | None = None,
+        done_steps: Mapping[str, Sequence[DoneStep]] | None = None,
         open_tables: frozenset[str] = frozenset(),
         torn_tracebacks: frozenset[str] = frozenset(),
         last_errors: Mapping[str, Sequence[LastError]] | None = None,
@@ -242,6 +244,7 @@ class FactBuilder:
             starts_omitted=starts_omitted or self._members >= MAX_MEMBERS,
             progress_omitted=progress_omitted,
             steps=dict(steps or {}),
+            done_steps=dict(done_steps or {}),
             open_tables=open_tables,
             torn_tracebacks=torn_tracebacks,
             last_errors=dict(last_errors or {}),

@@ -126,6 +126,7 @@ class Reading:
             last_lines=self._scanner.last_lines,
             progress_omitted=self._scanner.progress_omitted,
             steps=self._scanner.steps.shown(),
+            done_steps=self._scanner.steps.done(),
             open_tables=self._scanner.steps.open_tables(),
             torn_tracebacks=self._scanner.steps.torn_tracebacks(),
             last_errors=self._scanner.steps.errors(),

@@ -18,11 +18,16 @@ from diagnostics.facts.rank_hosts import hosts_of_ranks, ring_size
 from diagnostics.facts.told_world import ToldWorld, told_world
 from diagnostics.parsers.base import compiled
 from diagnostics.parsers.last_errors import LastError
+from diagnostics.parsers.steps import DoneStep, progress_of
 
 MAX_EVENTS = 400
 MAX_LOCAL_RANKS = 16  # no machine has more NVIDIA GPUs; AMD's partitions make more
 MAX_COMPARED_HOSTS = 64
 LAST_LINES = 8
+MIN_STEPS = 2  # one line may tell of a step that is planned
+_WHOSE_STEP = (
+    r"\bpid=(?P<pid>\d{1,9})\b|(?i:\brank[ =:_]?)(?P<rank>\d{1,6})\b|^(?:\[\d{1,9},)?(?P<task>\d{1,6})(?:\]<\w+>)?: "
+)
 _OF_RCCL = r" comm 0x[0-9a-f]{1,16} nRanks (?P<nranks>\d{1,6})\b"  # behind what RCCL connects
 _STARTING = (
     "bootstrap-interface",
@@ -62,6 +67,8 @@ class JobFacts:
     progress_omitted: int = -1  # up to here, lines that show how far a process has come may only have been counted
 
     steps: Mapping[str, str] = field(default_factory=dict)  # files that end with steps of a training -> the last one
+
+    done_steps: Mapping[str, Sequence[DoneStep]] = field(default_factory=dict)  # file -> steps near its end
 
     open_tables: frozenset[str] = frozenset()  # of these, files that end with rows of a table without its end
 
@@ -246,6 +253,27 @@ class JobFacts:
     def is_worked_behind(self, event: Event) -> bool:
         """Whether any process works behind a line, in its file."""
         return self.last_work.get(event.origin.file, -1) > event.origin.sequence
+
+    def steps_are_done_behind(self, event: Event) -> bool:
+        """Whether a row of measurements, or several steps, stand behind a line, and not of another rank or process.
+
+        What a program prints into a pipe may stand behind what it printed later: alone, they do not undo a failure.
+        """
+        file, line = event.origin.file, event.origin.line
+        last = self.last_lines.get(file, 0)
+        behind = [one for one in self.done_steps.get(file, ()) if last - one.behind > line]
+        own = [one for one in behind if not self._is_of_another(one, event)]
+        return any(one.row for one in own) or len({progress_of(one.text) for one in own}) >= MIN_STEPS
+
+    def _is_of_another(self, step: DoneStep, event: Event) -> bool:
+        """Whether a step names another rank or process than the one that printed a line."""
+        named = compiled(_WHOSE_STEP).search(step.text)
+        if named is None:
+            return False
+        ranks = self.ranks_of([event])
+        if named["pid"]:
+            return event.origin.pid is not None and int(named["pid"]) != event.origin.pid
+        return bool(ranks) and int(named["rank"] or named["task"]) not in ranks
 
     def _writers_of(self, event: Event) -> list[Process]:
         """The processes of which one printed a line; empty where none is known."""

@@ -7,27 +7,18 @@ cannot be read, a NIC that cannot be asked.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from diagnostics.events import Event
 from diagnostics.facts import JobFacts, ProcessKey
 from diagnostics.findings import Finding
 from diagnostics.parsers import SIGNS
+from diagnostics.rules import load_rules
 from diagnostics.rules.program.run_failed import failure_lines, says_to_go_on
 
 _Speaker = tuple[str, ProcessKey | None, int | None]  # file, process, thread
 _ENDS = frozenset({"failure-frame", "run-error", "python-error"})
 _DIES = " No communicator came to be after it, and no other line shows why the run failed."
-_DONE_WITHOUT = frozenset(  # what NCCL goes on without, or beside
-    {
-        "libibverbs-missing",
-        "ib-open-failed",
-        "driver-library-missing",
-        "sharp-unavailable",
-        "async-event",
-        "topology-file-bad",
-        "ras-port",
-    }
-)
 MAX_LINES_BETWEEN = 60  # of other ranks, between a warning and the stack that it begins
 _NO_CAUSES = frozenset(  # TCP is what was left; the warnings that it quotes are those of what kept RDMA away
     {
@@ -89,16 +80,23 @@ def _before_results(failed: Sequence[Event], warnings: Sequence[Event], facts: J
     told = [
         event
         for event in warnings
-        if event.origin.process and not (_is_of_opening(event) or facts.is_worked_behind(event))
+        if event.origin.process
+        and not (_is_of_opening(event) or facts.is_worked_behind(event) or facts.steps_are_done_behind(event))
     ]
     results = [event for event in failed if event.kind != "failure-frame"]
     found = [last for event in results if (last := _last_before(event, _of_file(event, told))) is not None]
     return found[:1]
 
 
+@cache
+def _done_without() -> frozenset[str]:
+    """Kinds of events that NCCL goes on after, by the rules about them."""
+    return frozenset(kind for rule in load_rules() for kind in rule.done_without)
+
+
 def _is_of_opening(event: Event) -> bool:
-    """Whether a warning is of a library or NIC that cannot be opened, without which NCCL goes on."""
-    return event.kind in _DONE_WITHOUT or event.fields.get("call", "").startswith(("ibv_open", "ibv_query"))
+    """Whether a warning is of what NCCL does without, by a rule, or of a NIC that cannot be opened."""
+    return event.kind in _done_without() or event.fields.get("call", "").startswith(("ibv_open", "ibv_query"))
 
 
 def _of_file(event: Event, warnings: Sequence[Event]) -> list[Event]:

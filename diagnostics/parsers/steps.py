@@ -10,6 +10,8 @@ Avg prompt throughput: 12.1 tokens/s, Avg generation throughput: 35.4 tokens/s  
 Rows of the tables of nccl-tests, fabtests and perftest count as well: each is printed when its size was measured.
 """
 
+from typing import NamedTuple
+
 from diagnostics.parsers.base import compiled
 
 _NUMBER = r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
@@ -39,6 +41,9 @@ _PREPARES = (
     r"|shards?:|fetching)"
 )
 _NOT_FINITE = r"(?i:(?:loss|norm)\w*['\"]?(?:\s*[:=]\s*|\s+is:?\s+|\s+)['\"]?(?:tensor\()?[+-]?(?:nan|inf)\b)"
+
+_OF_A_BAR = r"(?<![A-Za-z])(?:it/s|s/it)\b"
+_PLACE_OF_A_BAR = r"(?:\d+%[^\d%]{0,200})?(?<![\d.])\d+ ?/ ?\d+(?![\d.])"
 
 _TIMED = r"[\d.]+ +[\d.]+ +[\d.]+ +(?P<{name}>N/A|\d[\d.]*(?:e[+-]\d+)?)"
 _ROW_OF_TESTS = (
@@ -105,6 +110,24 @@ def is_step(line: str) -> bool:
     if compiled(_PREPARES).search(line) or "CCL " in line:
         return False
     return bool(compiled(_LOSS).search(line) and compiled(_COUNTER).search(line)) or tells_rate(line)
+
+
+class DoneStep(NamedTuple):
+    """A line that tells of a step, or a row of measurements, and how many lines of its file stand behind it."""
+
+    behind: int
+    text: str
+    row: bool = False
+
+
+def progress_of(step: str) -> str:
+    """What tells a step from the others: of a bar of progress, which is drawn anew while nothing is done, its place.
+
+    >>> progress_of(" 12%|#   | 12/100 [00:10<01:10, 1.2it/s, loss=2.3]")
+    '12%|#   | 12/100'
+    """
+    place = compiled(_PLACE_OF_A_BAR).search(step) if compiled(_OF_A_BAR).search(step) else None
+    return place[0] if place else step
 
 
 def tells_rate(line: str) -> bool:

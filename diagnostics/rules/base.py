@@ -42,6 +42,7 @@ class Rule(FindingRule):
     ``after``: as ``lower``, below consequences too. ``last``: it is listed under any other finding of a failure.
     ``victim_of`` names rules whose fault ends a rank and is never a consequence of this one: they stand above it,
     unless the log shows by its times, or by the lines of one rank, that this one was first.
+    ``done_without``: kinds of events that NCCL goes on after, even as a warning: a later failure has another cause.
     ``slow``: it is about a slower path, which is never the cause of a failure, unless a finding of it says that the
     run stops there. ``explained_by`` names rules that say more about the same lines: with one of them, this finding is
     a victim.
@@ -53,6 +54,7 @@ class Rule(FindingRule):
     explained_by: tuple[str, ...] = ()
     victim_of: tuple[str, ...] = ()
     slow: bool = False
+    done_without: tuple[str, ...] = ()
     in_runs: str = ""
     run_actions: tuple[str, ...] = ()
 

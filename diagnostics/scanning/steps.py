@@ -5,10 +5,20 @@ Only the end of what is read is looked at, so that it costs nothing on a big log
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from diagnostics.parsers.base import compiled
 from diagnostics.parsers.last_errors import OF_JSON, LastError, ends_in_traceback, last_errors
-from diagnostics.parsers.steps import TITLE_OF_PERFTEST, ends_table, is_not_finite, is_row, is_step, is_wrong_row
+from diagnostics.parsers.steps import (
+    TITLE_OF_PERFTEST,
+    DoneStep,
+    ends_table,
+    is_not_finite,
+    is_row,
+    is_step,
+    is_wrong_row,
+    progress_of,
+)
 from diagnostics.scanning.prefix import clean
 
 TAIL_BYTES = 2**13
@@ -22,6 +32,17 @@ _TROUBLE = (
     r"(?i:error|fail|exception|abort|kill|signal|time[ds]?[ -]?out|hang|hung|stuck|terminat|dumped|cancel|traceback"
     r"|preempt|evict|lost|unreachable|unhealthy|restart|refused|retry|corrupt|interrupt)"
 )
+
+
+class _Shown(NamedTuple):
+    """What the end of a file shows: its last step, whether that is a row of a table without its end, and all steps."""
+
+    last: str | None
+    open_table: bool
+    done: tuple[DoneStep, ...]
+
+
+_NOTHING = _Shown(None, open_table=False, done=())
 
 
 @dataclass(slots=True)
@@ -43,11 +64,15 @@ class Steps:
 
     def shown(self) -> dict[str, str]:
         """The last step of each file that ends with steps, as its line tells it."""
-        return {file: shown[0] for file, tail in self._tails.items() if (shown := _last_step(tail)) is not None}
+        return {file: last for file, tail in self._tails.items() if (last := _read(tail).last) is not None}
+
+    def done(self) -> dict[str, tuple[DoneStep, ...]]:
+        """The steps at the end of each file, whatever stands behind them."""
+        return {file: done for file, tail in self._tails.items() if (done := _read(tail).done)}
 
     def open_tables(self) -> frozenset[str]:
         """Files that end with rows of a table whose end they do not show: the next size may hang."""
-        return frozenset(file for file, tail in self._tails.items() if (shown := _last_step(tail)) and shown[1])
+        return frozenset(file for file, tail in self._tails.items() if _read(tail).open_table)
 
     def torn_tracebacks(self) -> frozenset[str]:
         """Files that end inside a traceback, before its exception."""
@@ -67,30 +92,34 @@ def _last_lines(tail: bytes) -> list[tuple[int, str]]:
     return [(len(whole) - number, _clean(part)) for number, line in enumerate(whole, 1) for part in line.splitlines()]
 
 
-@lru_cache(maxsize=MAX_FILES)  # asked twice of each file
-def _last_step(tail: bytes) -> tuple[str, bool] | None:
-    """The last line that tells of a step, where there are several and nothing of trouble or of NCCL behind them.
-
-    Beside it whether it is a row of a table of which no end is shown.
-    """
+@lru_cache(maxsize=MAX_FILES)  # asked several times of each file
+def _read(tail: bytes) -> _Shown:
+    """The last line that tells of a step, where there are several and nothing of trouble or of NCCL behind them."""
     if not any(hint in tail for hint in (*_HINTS, *_ROWS)):
-        return None
+        return _NOTHING
     steps: list[str] = []
+    done: list[DoneStep] = []
     titled, table = TITLE_OF_PERFTEST.encode() in tail, False
-    for whole in tail.decode("utf-8", "replace").splitlines():
-        line = whole[:MAX_CHARACTERS]
+    text = tail.decode("utf-8", "replace")
+    behind = text.removesuffix("\n").count("\n")
+    for whole in text.splitlines(keepends=True):  # what a bar prints into one line stands apart
+        line = whole[:MAX_CHARACTERS].rstrip("\r\n")
         if is_wrong_row(line):
-            return None
+            return _NOTHING._replace(done=tuple(done))
         if is_not_finite(line):
             steps.clear()  # whether this was passed over or ended the training, the next steps tell
         elif (row := is_row(line, titled=titled)) or is_step(line):
             steps.append(line.strip())
             table = row
+            done.append(DoneStep(behind, line.strip(), row))
         elif ends_table(line):
             table = False
         elif "Destroy COMPLETE" not in line and ("CCL" in line or compiled(_TROUBLE).search(line)):
             steps.clear()
-    return (steps[-1], table) if len(set(steps)) >= (1 if table else MIN_STEPS) else None
+        behind -= whole.endswith("\n")
+    if len(set(map(progress_of, steps))) < (1 if table else MIN_STEPS):
+        return _NOTHING._replace(done=tuple(done))
+    return _Shown(steps[-1], table, tuple(done))
 
 
 def _clean(line: str) -> str:

@@ -4,15 +4,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from diagnostics.parsers import PATTERNS
+from diagnostics.parsers import FOREIGN_PATTERNS, PATTERNS
 from diagnostics.parsers.base import read_message
+from diagnostics.parsers.steps import is_step
 from diagnostics.scanning.gate import MAX_WRAPPED_LINES
-from diagnostics.scanning.prefix import Message
+from diagnostics.scanning.prefix import Message, bare_message
 
 MAX_PATTERN_CHARACTERS = 6000  # of one message; bounds the time of any expression on hostile text
 
 
 _WIDTHS = range(45, 141)  # of lines that are wrapped hard; between words, the rest of a line may be a long one
+_OF_PROGRAMS = frozenset({"python-error", "traceback"})
 _QUOTE_MARKS = "> |"
 
 
@@ -45,6 +47,8 @@ class Wrapped:
         """Whether a line may be the rest of the warning kept back; it is kept with it."""
         if self._pending is None or not text.strip() or len(self._continued) >= MAX_WRAPPED_LINES:
             return False
+        if _stands_alone(text):
+            return False
         self._continued.append(text)
         return True
 
@@ -59,6 +63,12 @@ class Wrapped:
             text = f"{text}{best.removeprefix(message.text)}"
             message = message._replace(text=best)
         return KeptBack(text, message, line, place)
+
+
+def _stands_alone(text: str) -> bool:
+    """Whether a line is a step of a training or the error of a program: nothing of a warning before it."""
+    line = text[:MAX_PATTERN_CHARACTERS]
+    return is_step(line) or any(kind in _OF_PROGRAMS for kind, _ in read_message(FOREIGN_PATTERNS, bare_message(line)))
 
 
 def _joinings(head: str, rest: Sequence[str]) -> Iterator[str]:

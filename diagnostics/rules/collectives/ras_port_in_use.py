@@ -29,5 +29,6 @@ RULE = Rule(
     title="The status service's port is taken",
     severity="info",
     actions=("other-ras-port",),
+    done_without=("ras-port",),
     check=check,
 )

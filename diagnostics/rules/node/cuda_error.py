@@ -199,5 +199,6 @@ RULE = Rule(
     title="A CUDA or HIP error",
     severity="critical",
     actions=("debug-cuda", "test-gpu", "give-gpu"),
+    done_without=("driver-library-missing",),
     check=check,
 )

@@ -39,6 +39,7 @@ RULE = Rule(
     title="Settings of the host that RCCL misses",
     severity="info",
     actions=("set-host-settings",),
+    done_without=("host-setting",),
     check=check,
     slow=True,
 )

@@ -143,6 +143,7 @@ RULE = Rule(
     title="A poor topology inside the machine",
     severity="warning; critical where NCCL stops at the file",
     actions=("fix-topology-file", "check-distance"),
+    done_without=("topology-file-bad",),
     check=check,
     slow=True,
 )

@@ -70,5 +70,6 @@ RULE = Rule(
     title="A NIC reported an event",
     severity="critical where fatal, warning where unusual, else info",
     actions=("check-port",),
+    done_without=("async-event",),
     check=check,
 )

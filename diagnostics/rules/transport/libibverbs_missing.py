@@ -48,6 +48,7 @@ RULE = Rule(
     title="libibverbs is missing",
     severity="warning, critical together with tcp-fallback, info on one node",
     actions=("install-verbs", "list-rdma-devices"),
+    done_without=("libibverbs-missing",),
     check=check,
     victim_of=("gpu-out-of-memory", "host-memory-exhausted", "duplicate-gpu"),
     slow=True,

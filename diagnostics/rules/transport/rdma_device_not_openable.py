@@ -65,6 +65,7 @@ RULE = Rule(
     title="RDMA NICs cannot be opened",
     severity="warning, critical together with tcp-fallback, info on one node",
     actions=("open-device-permission", "give-devices"),
+    done_without=("ib-open-failed",),
     check=check,
     victim_of=("gpu-out-of-memory", "host-memory-exhausted", "duplicate-gpu"),
     slow=True,

@@ -31,6 +31,7 @@ RULE = Rule(
     title="SHARP could not start",
     severity="info",
     actions=("check-sharp",),
+    done_without=("sharp-unavailable",),
     check=check,
     slow=True,
 )

@@ -277,6 +277,21 @@ def test_without_a_stack_the_last_warning_before_a_result_is_what_nccl_stopped_a
     assert (diagnosis.verdict, diagnosis.findings[0].rule) == ("critical", top)
 
 
+@pytest.mark.parametrize(("between", "top"), [
+    ("step 1 | loss 2.9\nstep 2 | loss 2.8\n", "run-failed"),
+    (" iteration 1/ 100 | lm loss: 1.8E+00 |\n iteration 2/ 100 | lm loss: 1.7E+00 |\n", "run-failed"),  # indented
+    ("       8   2   float   sum  -1  20.1  0.05  0.09  0  20.0  0.05  0.09  0\n", "run-failed"),  # of nccl-tests
+    ("step 1 | loss 2.9\n", "p2p-disabled"),
+    (" 12%|#| 12/100 [00:10<01:10, 1.2it/s, loss=2]\n 12%|#| 12/100 [00:11<01:10, 1.2it/s, loss=2]\n", "p2p-disabled"),
+    ("(W pid=9 ) step 1 | loss 2.9\n(W pid=9 ) step 2 | loss 2.8\n", "p2p-disabled"),  # of another process
+])  # fmt: skip
+def test_a_warning_that_the_program_worked_after_is_not_what_nccl_stopped_at(between: str, top: str) -> None:
+    """At NCCL_DEBUG=WARN, where nothing of NCCL's shows that a communicator came to be."""
+    diagnosis = threads.diagnose(f"{A}graph/paths.cc:341 NCCL WARN {NVLINK}\n{between}{RESULT}\n")
+    assert (diagnosis.verdict, diagnosis.findings[0].rule) == ("critical", top)
+    assert "loss" not in diagnosis.findings[0].evidence[0].text
+
+
 @pytest.mark.parametrize("warned", [
     "graph/xml.cc:70 NCCL WARN Could not open XML topology file /a.xml : No such file or directory",
     "transport/net_ib.cc:90 NCCL WARN NET/IB : mlx5_0:1 Got async event : GID table change",

@@ -54,6 +54,12 @@ def test_a_line_of_what_comes_before_the_work_is_none(line: str) -> None:
     assert not is_step(line)
 
 
+@pytest.mark.parametrize(("second", "verdict"), [("12/100", "unknown"), ("13/100", "ok")])
+def test_a_bar_of_progress_that_is_drawn_anew_at_one_place_is_no_work(second: str, verdict: str) -> None:
+    bar = " 12%|#  | {} [00:{}<01:10, 1.2it/s, loss=2.3]\n"
+    assert _verdict(_NCCL + bar.format("12/100", 10) + bar.format(second, 11)) == verdict
+
+
 def _verdict(text: str) -> str:
     diagnosis: Diagnosis = diagnose(text)
     return diagnosis.verdict

@@ -91,6 +91,9 @@ def _latent_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
 def _score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """Of FlashAttention a sum a head, else the probabilities; where some are dropped, a mask and what it leaves.
 
+    A softmax in fp32, as autocast and transformers compute it, keeps what it gives, and the product with the values its
+    cast, or where some are dropped what is left of that.
+
     Capped scores are no kernel of PyTorch's (transformers computes them operation by operation): kept are what tanh
     gives, the softmax in fp32 and its cast. FlashAttention-2 and 3 cap by themselves: fused kernels.
     """
@@ -99,9 +102,10 @@ def _score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
         return float(model.heads * setup.sequence_length * (setup.compute_bytes + _FP32_BYTES + cast))
     if setup.flash_attention:
         return float(_SUM_BYTES * model.heads)
-    wide = _FP32_BYTES if setup.wide_scores and setup.compute_bytes < _FP32_BYTES else 0
-    dropped = 1 + setup.compute_bytes if model.drops else 0
-    return float(model.heads * setup.sequence_length * (setup.compute_bytes + wide + dropped))
+    wide = setup.has_wide_scores
+    given = _FP32_BYTES if wide else setup.compute_bytes
+    read = setup.compute_bytes if wide or model.drops else 0
+    return float(model.heads * setup.sequence_length * (given + read + (1 if model.drops else 0)))
 
 
 def _dropout_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

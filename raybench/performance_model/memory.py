@@ -9,7 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory_moments import ZERO_LIVE, Step, replica_moments, shard_moments
-from raybench.performance_model.parallel.part import batches_in_flight, held_parameters, local_setup, part_of
+from raybench.performance_model.parallel.part import (
+    batches_in_flight,
+    held_parameters,
+    layers_of,
+    local_setup,
+    part_of,
+)
 from raybench.performance_model.search import largest_fitting
 from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup, shard_count, state_shard_count
 from raybench.performance_model.transformer import Transformer
@@ -132,17 +138,19 @@ def estimate_memory(
     """
     if not layout.is_cut:
         return _stage_memory(model, setup, layout)
-    stages = {0, layout.pipeline - 1}
+    stages = {0, min(1, layout.pipeline - 1), layout.pipeline - 1}
     local = local_setup(setup, layout)
+    parts = ((stage, _stage_part(model, layout, stage)) for stage in sorted(stages))
     return max(
-        (
-            _stage_memory(
-                part_of(model, layout, stage=stage), local, layout, batches_in_flight(layout, stage, accumulation)
-            )
-            for stage in sorted(stages)
-        ),
+        (_stage_memory(part, local, layout, batches_in_flight(layout, stage, accumulation)) for stage, part in parts),
         key=lambda memory: memory.peak,
     )
+
+
+def _stage_part(model: Transformer, layout: Layout, stage: int) -> Transformer:
+    """What a rank of the stage holds, with as many layers as that has."""
+    part, layers = part_of(model, layout, stage=stage), layers_of(model, layout, stage)
+    return part if part.layers == layers else replace(part, layers=layers, dense_layers=min(part.dense_layers, layers))
 
 
 def _stage_memory(model: Transformer, setup: TrainingSetup, layout: Layout, in_flight: float = 1.0) -> MemoryEstimate:

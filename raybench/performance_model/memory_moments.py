@@ -23,7 +23,9 @@ _LOSS_BACKWARD_BYTES = 12
 # are alive until the backward pass is over). Published longest contexts of such runs have 15 to 17.
 _COPIED_LOSS_BYTES = 14
 _KEPT_LOGIT_BYTES = 2
-_NARROW_LOSS_COPIES = 4  # the same where nothing is cast up
+# The same where nothing is cast up: logits, the shifted copy, the log-softmax; then that, its gradient and theirs. What
+# the model gave is let go with the loss.
+_NARROW_LOSS_COPIES = 3
 # A fused loss has the logits and, of what goes to the output layer, their gradient in the same place; one copy of them
 # is counted for kernels that keep both. In chunks there is next to nothing of either.
 _FUSED_LOSS_COPIES = 2

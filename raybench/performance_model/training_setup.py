@@ -214,6 +214,11 @@ class TrainingSetup:
         return self.has_autocast and not self.is_sharded and not self.lora_rank
 
     @property
+    def has_wide_scores(self) -> bool:
+        """Whether the softmax of stored scores is in another type than they are."""
+        return self.wide_scores and self.compute_bytes < _FP32_BYTES
+
+    @property
     def norm_bytes(self) -> int:
         """An element of what a normalisation reads and gives: autocast computes it in fp32, a fused kernel does not."""
         wide = self.upcast or (self.has_autocast and self.kernels == "plain" and not self.norms_as_read)
@@ -269,7 +274,7 @@ def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> 
     """The setup with what takes most memory of what people do, wherever it is not known.
 
     Adapters are mostly trained with transformers and peft: its loss, and a 4-bit base prepared as peft does. Scores
-    that are stored are mostly transformers' too.
+    that are stored are mostly transformers' too, or of a program that autocast computes the softmax of in fp32.
     """
     if not loss_known and setup.lora_rank:
         setup = replace(setup, loss="transformers")
@@ -278,7 +283,8 @@ def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> 
     setup = replace(setup, loss_open=not loss_known)
     setup = replace(setup, on_streams=setup.strategy == "zero3" or (setup.is_sharded and not kernels_known))
     casts_up = setup.quantized and setup.packing != "gptq" and not is_fsdp
-    stores_wide = not setup.flash_attention and (not kernels_known or setup.loss.startswith("transformers"))
+    theirs = setup.loss.startswith("transformers") or (not loss_known and setup.has_autocast)
+    stores_wide = not setup.flash_attention and (not kernels_known or theirs)
     adapts = is_fsdp and setup.lora_rank > 0 and setup.checkpointing  # as transformers and peft do
     holds = setup.holds_inputs or (adapts and (not kernels_known or setup.loss == "transformers"))
     setup = replace(setup, wide_scores=stores_wide, holds_inputs=holds)

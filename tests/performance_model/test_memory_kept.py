@@ -9,7 +9,7 @@ from raybench.performance_model.activations import checkpoint_bytes_per_token
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.presets import preset_named
-from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup, heaviest
+from raybench.performance_model.training_setup import PACKED_BYTES, Loss, TrainingSetup, heaviest
 
 MODEL = preset_named("llama-2-7b")
 EIGHT, ALONE = Layout(world_size=8, ranks_per_node=8), Layout(world_size=1, ranks_per_node=8)
@@ -101,3 +101,19 @@ def test_scales_of_a_4_bit_base_and_what_peft_casts_up() -> None:
     gptq = replace(packed, packing="gptq")
     assert heaviest(packed, kernels_known=False, loss_known=True).upcast
     assert not heaviest(gptq, kernels_known=False, loss_known=True).upcast
+
+
+@pytest.mark.parametrize(("loss", "each"), [("narrow", 6), ("plain", 12), ("transformers", 14)])
+def test_a_loss_in_16_bits_has_three_logits_at_once(loss: Loss, each: int) -> None:
+    """Counted on the meta device: logits, shifted copy, log-softmax; 6.2 bytes a logit, 8.2 with the logits held."""
+    memory = estimate_memory(MODEL, replace(SETUP, strategy="ddp", loss=loss), ALONE)
+    assert memory.logits == each * 1023 * MODEL.vocabulary
+
+
+@pytest.mark.parametrize(("drops", "each"), [(False, 4 + 2), (True, 4 + 2 + 1)])
+def test_a_softmax_in_fp32_is_kept_with_what_the_values_are_multiplied_by(drops: bool, each: int) -> None:
+    """What was dropped of takes the place of the cast; the near miss, FlashAttention, keeps neither."""
+    model, stored = replace(MODEL, drops=drops), replace(SETUP, flash_attention=False)
+    wide, flash = replace(stored, wide_scores=True), replace(SETUP, wide_scores=True)
+    assert kept(model, wide) - kept(model, flash) == model.heads * (1024 * each - 4)
+    assert kept(model, wide) - kept(model, stored) == model.heads * 1024 * (2 if drops else 4)

@@ -106,6 +106,18 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
     )
 
 
+def layers_of(model: Transformer, layout: Layout, stage: int) -> int:
+    """Layers of a pipeline's stage. Of two places that are left over the first and the last stage have one each.
+
+    These have the token embedding and the output layer instead (Megatron-LM,
+    ``--account-for-embedding-in-pipeline-split`` and ``-loss-``; Qi et al. 2023, table 3; Llama 3's 126 of 128).
+    """
+    most = math.ceil(model.layers / layout.pipeline)
+    is_outer = stage in (0, layout.pipeline - 1)
+    spare = most * layout.pipeline - model.layers
+    return most - (is_outer and spare == _OUTER_STAGES and most > 1)
+
+
 def _check(model: Transformer, layout: Layout) -> None:
     if isinstance(model, CountedModel):
         raise UsageError(f"how {model.name} would be cut over ranks is not known; take ddp, zero1, zero2 or fsdp")

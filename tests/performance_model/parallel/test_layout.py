@@ -8,7 +8,7 @@ from raybench.errors import UsageError
 from raybench.performance_model.communication import Traffic
 from raybench.performance_model.layout import Group, Layout, Network
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory
-from raybench.performance_model.parallel.part import batches_in_flight, bubble_share, part_of
+from raybench.performance_model.parallel.part import batches_in_flight, bubble_share, layers_of, part_of
 from raybench.performance_model.presets import preset_named
 from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.training_setup import TrainingSetup, strategy_named
@@ -211,3 +211,18 @@ def test_first_and_last_stage_may_have_no_layer_of_their_own() -> None:
     assert part_of(of, layout(64, pipeline=32, virtual_stages=3)).layers == 3
     with pytest.raises(UsageError, match="longer than the 93 layers"):
         part_of(replace(SMALL, layers=93), layout(64, pipeline=32, virtual_stages=3))
+
+
+@pytest.mark.parametrize(
+    ("layers", "stages", "each"),
+    [(22, 8, [2, 3, 2]), (126, 16, [7, 8, 7]), (24, 8, [3, 3, 3]), (23, 8, [3, 3, 3]), (2, 2, [1, 1, 1])],
+)
+def test_of_two_places_left_over_the_outer_stages_have_one_each(layers: int, stages: int, each: list[int]) -> None:
+    """The second stage may then be the fullest: as many layers more as it has micro-batches less in flight."""
+    model, where = replace(SMALL, layers=layers, vocabulary=1024), layout(stages, pipeline=stages)
+    assert [layers_of(model, where, stage) for stage in (0, min(1, stages - 1), stages - 1)] == each
+    if each[0] < each[1]:
+        second = batches_in_flight(where, 1, 1 << 10) * each[1]
+        assert second > batches_in_flight(where, 0, 1 << 10) * each[0]
+        full = memory(model, where).activations / memory(replace(model, layers=each[1] * stages), where).activations
+        assert full == pytest.approx(second / (stages * each[1]), rel=0.05)

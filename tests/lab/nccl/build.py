@@ -51,7 +51,7 @@ class Build:
         assert version is not None, f"{self.cuda}/cuda.h tells no CUDA_VERSION"
         cuda_major, cuda_minor = divmod(int(version[1]) // 10, 100)
         defines = (*_DEFINES, *_DOCA_DEFINES, f"CUDA_MAJOR={cuda_major}", f"CUDA_MINOR={cuda_minor}")
-        folders = [src, src / "include", src / "include" / "plugin", self.work, self.cuda]
+        folders = [src, src / "include", src / "include" / "plugin", src / "include" / "os", self.work, self.cuda]
         folders += sorted(src.glob("**/doca-gpunetio/include"))
         return [
             *(f"-I{folder}" for folder in folders),
@@ -108,7 +108,8 @@ def _make_headers(plan: Build) -> None:
             target.parent.mkdir(exist_ok=True)
             _call([sys.executable, source / script, target])
     if (source / "misc" / "generate_git_version.py").is_file():
-        _call([sys.executable, "misc/generate_git_version.py", work / "nccl_git_version.h"], folder=source)
+        for name in ("git_version.h", "nccl_git_version.h"):  # up to 2.29.3 and since
+            _call([sys.executable, "misc/generate_git_version.py", work / name], folder=source)
     known = ["nccl.h", *(name for name in _FIRST_HEADERS if (source / "include" / name).is_file())]
     first = work / "first.h"
     first.write_text("#include <cuda_runtime.h>\n" + "".join(f'#include "{name}"\n' for name in known))

@@ -77,6 +77,17 @@ SCENARIOS: tuple[Scenario, ...] = (
         hardware=IB,
         environment={**GPUDIRECT, "NCCL_NET": "Socket"},
         since=(2, 12, 0),
+        proof="NET/IB : Using",  # 2.28.7 to 2.29 open the network that is asked for, and no other
+        daily=False,
+    ),
+    Scenario(
+        name="net-socket-on-purpose-unseen",
+        broken="NCCL_NET=Socket, and NCCL does not look for NICs: whether there are any cannot be known from its log",
+        verdict=Verdict(network="socket", gdr=False, tcp_fallback=False, never=("tcp-fallback",)),
+        hardware=IB,
+        environment={**GPUDIRECT, "NCCL_NET": "Socket"},
+        since=(2, 28, 7),
+        until=(2, 29, 99),
         daily=False,
     ),
     Scenario(

@@ -220,6 +220,7 @@ class FactBuilder:
         open_tables: frozenset[str] = frozenset(),
         torn_tracebacks: frozenset[str] = frozenset(),
         last_errors: Mapping[str, Sequence[LastError]] | None = None,
+        last_hints: Mapping[str, Sequence[LastError]] | None = None,
     ) -> JobFacts:
         """The facts so far. ``lines`` are lines read and lines of NCCL among them."""
         table = tuple(_channel(event, channels[key]) for key, event in channel_event.items())
@@ -248,6 +249,7 @@ class FactBuilder:
             open_tables=open_tables,
             torn_tracebacks=torn_tracebacks,
             last_errors=dict(last_errors or {}),
+            last_hints=dict(last_hints or {}),
         )
 
 

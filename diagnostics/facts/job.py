@@ -78,6 +78,10 @@ class JobFacts:
         default_factory=dict
     )  # files that end with an error -> its lines
 
+    last_hints: Mapping[str, Sequence[LastError]] = field(
+        default_factory=dict
+    )  # where no line is NCCL's: files whose last lines tell of a failure in words that nobody knows -> these lines
+
     @property
     def empty_files(self) -> list[str]:
         """Files without a line."""

@@ -8,7 +8,7 @@ RDMA, SHARP), and of a log that merely does not show a start: nothing was begun 
 
 from collections.abc import Sequence
 
-from diagnostics.events import Event, Origin
+from diagnostics.events import Event, Origin, quote
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Finding, Verdict
 from diagnostics.judging.verdict import Question
@@ -36,6 +36,8 @@ def with_reason_first(
     """The findings, the one that carries the reason of an open question first; as they are with another verdict."""
     if verdict != "unknown" or question is None or not facts.lines_read:
         return list(findings)
+    if question.rule == "log-too-quiet" and not findings and (hinted := _hinted(facts)):
+        question = Question(hinted, "run-failed")
     wanted = ("unclassified-warning", question.rule) if question.rule in _ABOUT_THE_LOG else (question.rule,)
     by_rule = {one.rule: one for one in findings}
     known = next((by_rule[rule] for rule in wanted if rule in by_rule), None)
@@ -45,6 +47,12 @@ def with_reason_first(
         return [reason, *others]
     before = [one for one in others if one.rule in _SLOWER] if _is_begun(question, facts) else others
     return [*before, reason, *(one for one in others if one not in before)]
+
+
+def _hinted(facts: JobFacts) -> str:
+    """What the end of an excerpt without a line of NCCL tells of a failure, in words that no rule knows."""
+    lines = [one.text for file, told in facts.last_hints.items() if file not in facts.steps for one in told]
+    return f"the last lines may tell of a failure: {' | '.join(quote(line)[:160] for line in lines)}" if lines else ""
 
 
 def _is_begun(question: Question, facts: JobFacts) -> bool:
@@ -83,7 +91,7 @@ def _at_the_end(facts: JobFacts, question: Question) -> list[Event]:
         return [question.event]
     return [
         Event("last-error", Origin(file, facts.last_lines.get(file, 0) - line.behind, AT_THE_END), line.text, {})
-        for file, lines in facts.last_errors.items()
+        for file, lines in (facts.last_errors or facts.last_hints).items()
         if file not in facts.steps
         for line in lines
     ]

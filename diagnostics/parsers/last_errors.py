@@ -92,6 +92,11 @@ _DONE = (
 _WORKS = rf"CCL INFO (?!.*(?:Abort|abort| -> \d))|{_DONE}"
 
 
+_HINT = (
+    r"(?i:\b(?:fail(?:ed|ure|s)?|errors?|exception|time[sd]? out|timed?out(?! ?[=:(_])|unable|can(?:not|'t)|"
+    r"could not|abort\w*|crash\w*|killed|refused|unreachable|denied|fatal|stuck|hangs?|hung|died|dead|lost|no route|"
+    r"corrupt\w*)\b)"
+)
 _FRAME = r"^(?P<before>\S.{0,200}?)?\s+File \"[^\"]{1,400}\", line \d+(?:, in |\b)"
 _BEGIN_OF_TRACEBACK = "Traceback (most recent call last)"
 
@@ -120,6 +125,15 @@ def last_errors(lines: Sequence[tuple[int, str]]) -> tuple[LastError, ...]:
     ):
         return ()  # a helper of a job that has ended well
     return tuple(reversed(found[:MAX_QUOTED]))
+
+
+def last_hints(lines: Sequence[tuple[int, str]]) -> tuple[LastError, ...]:
+    """Of an excerpt that nothing is read in: its last lines that tell of a failure in any words, in their order."""
+    last = [one for one in lines if one[1].strip()][-LAST_LINES:]
+    told = [
+        (behind, line) for behind, line in last if compiled(_HINT).search(line) and not compiled(_MILD).search(line)
+    ]
+    return tuple(LastError(line.strip(), behind) for behind, line in told[:MAX_QUOTED])
 
 
 def ends_in_traceback(text: str) -> bool:

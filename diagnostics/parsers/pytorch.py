@@ -4,7 +4,9 @@ from diagnostics.parsers.base import Pattern
 
 BEFORE_EXCEPTION = (
     r"^(?:.*?(?:[:|)\]]|std(?:err|out) [FP]"  # what launchers, Ray and Kubernetes put in front
-    r"|:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)|:\d+ -) "  # and with time stamps, and loggers with a line's number
+    r"|:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)|:\d+ -"  # and with time stamps, and loggers with a line's number
+    r"|\b(?:ERROR|CRITICAL|FATAL)\]? -|(?<!\w)E {2,12}) "  # or a level; pytest
+    r"|.*?\w (?:with|error|get|message|this)?:? ?\""  # quoted in a sentence
     r"|.*?(?:<std(?:err|out)>|\[[a-z]*\d{1,7}\]):"  # mpirun, horovodrun, torchrun: [1,0]<stderr>: [default0]:
     r"|.*?(?:\"(?:message|error|exception|msg)\": ?|ErrorMessage )\")??"  # files of PyTorch's agent, SageMaker
 )

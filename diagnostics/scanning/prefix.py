@@ -37,6 +37,10 @@ _OLD_MARK_ALONE = re.compile(  # pasted without its host
 )
 
 
+_STRAIGHT = {0xA0: " ", 0x2018: "'", 0x2019: "'", 0x201C: '"', 0x201D: '"'}
+_CODE = (  # a line of a log within a sentence, set off as code
+    r"^[^`]*`((?=[^`]{0,300}(?:[NR]CCL (?:INFO|WARN) |:\d+ WARN |\b\w*(?:Error|Exception): ))[^`]{15,})`[^`]*$"
+)
 _TRACEBACK = "Traceback (most recent call last)"
 MAX_LINES_IN_ONE = 400
 
@@ -84,8 +88,10 @@ def clean(raw: bytes) -> str:
         text = text.replace("\x00", "")
     if text.rstrip()[-1:] in ("*", "_", "`"):  # a line set off as bold, emphasised or code
         text = _compiled(r"^(\s*(?:[-*+] )?)(\*\*|__|[*_`])(.+)\2\s*$").sub(r"\1\3", text)
-    if "\xa0" in text:  # what chat programs and web pages make of a blank
-        text = text.replace("\xa0", " ")
+    if not text.isascii():  # what chat programs and web pages make of blanks and quotation marks
+        text = text.translate(_STRAIGHT)
+    if "`" in text:
+        text = _compiled(_CODE).sub(r"\1", text)
     if "\r" in text:
         text = text.rstrip("\r").replace("\r", " ")
     return text

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from diagnostics.parsers.base import compiled
-from diagnostics.parsers.last_errors import OF_JSON, LastError, ends_in_traceback, last_errors
+from diagnostics.parsers.last_errors import OF_JSON, LastError, ends_in_traceback, last_errors, last_hints
 from diagnostics.parsers.steps import (
     TITLE_OF_PERFTEST,
     DoneStep,
@@ -83,6 +83,11 @@ class Steps:
     def errors(self) -> dict[str, tuple[LastError, ...]]:
         """The errors that files end with."""
         ends = {file: last_errors(_last_lines(tail)) for file, tail in self._tails.items()}
+        return {file: found for file, found in ends.items() if found}
+
+    def hints(self) -> dict[str, tuple[LastError, ...]]:
+        """What tells of a failure at the end of files, in any words: worth asking where nothing else is told."""
+        ends = {file: last_hints(_last_lines(tail)) for file, tail in self._tails.items()}
         return {file: found for file, found in ends.items() if found}
 
 

@@ -18,6 +18,11 @@ _STALLED = (
         "[2025-03-03 10:10:10 TP0] Watchdog timeout (self.watchdog_timeout=300)",
     ),
     (
+        "DetokenizerManager watchdog",
+        r"DetokenizerManager watchdog timeout.*",
+        "[2025-05-01 10:00:00] Scheduler or DetokenizerManager watchdog timeout",
+    ),
+    (
         "RPC call to ",
         r"RPC call to \w+ timed out.*",
         "(EngineCore_0 pid=200) ERROR 09-09 10:15:10 [core.py:700] TimeoutError: RPC call to sample_tokens timed out.",

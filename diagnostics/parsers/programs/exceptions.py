@@ -20,6 +20,12 @@ _NAMED = (  # what the scan looks for, the name behind its modules, a name
     ("_inductor.exc.", "_inductor\\.exc\\.\\w+", "torch._inductor.exc.InductorError"),
     ("ReadTimeout", "ReadTimeout", "requests.exceptions.ReadTimeout"),
     ("ConnectTimeout", "ConnectTimeout", "httpx.ConnectTimeout"),
+    ("exceptions.", "exceptions?\\.[A-Z]\\w+", "google.api_core.exceptions.Forbidden"),
+    ("errors.", "errors?\\.[A-Z]\\w+", "wandb.sdk.errors.CommFault"),
+    (".exc.", "\\w+\\.exc\\.[A-Z]\\w+", "sqlalchemy.exc.NoSuchTable"),
+    ("socket.timeout", "socket\\.timeout", "socket.timeout"),
+    ("EnforceNotMet", "EnforceNotMet", "paddle.base.libpaddle.EnforceNotMet"),
+    ("ArrowInvalid", "ArrowInvalid", "pyarrow.lib.ArrowInvalid"),
     ("filelock", "filelock\\.(?:_error\\.)?Timeout", "filelock._error.Timeout"),
 )
 _EXITS = r"(?P<name>SystemExit): (?P<reason>(?!0\s*$|None\s*$).+)"  # without a number the program is done

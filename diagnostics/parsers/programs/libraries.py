@@ -216,6 +216,22 @@ _NVSHMEM = (
         "/nvshmem/src/host/init/init.cu:nvshmemi_check_state_and_init:1080: nvshmem initialization failed, exiting",
     ),
     (
+        "NVSHMEM API called before",
+        r"NVSHMEM API called before NVSHMEM initialization has completed",
+        "NVSHMEM API called before NVSHMEM initialization has completed",
+    ),
+    ("connect EPS failed", r"connect EPS failed", "connect EPS failed"),
+    (
+        "got completion with error",
+        r"\bmlx[45]: \S+: got completion with error\b",
+        "mlx5: gpu07: got completion with error:",
+    ),
+    (
+        "gloo/transport/tcp",
+        r"^(?!.*(?:Error|Exception): ).*gloo/transport/tcp/\S+\] (?:Timed out waiting|Connection closed by peer)",
+        "06/05 12:08:28 [/opt/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 30000ms for recv operation",
+    ),
+    (
         "aborting due to error",
         r"\S+:\d+: (?i:nvshmem): aborting due to error.*",
         "/nvshmem/src/host/mem/mem.cpp:331: NVSHMEM: aborting due to error in nvshmemi_setup_heap",

@@ -58,6 +58,33 @@ _FAILED = (
         "It looks like orte_init failed for some reason; your parallel process is likely to abort.",
     ),
     (
+        "] Terminating process ",  # what spawn of PyTorch does to the others once one has failed
+        r"spawn\.py:\d+\] Terminating process \d+ via signal \w+",
+        "W0305 11:55:57.242000 19054 torch/multiprocessing/spawn.py:169] Terminating process 19119 via signal SIGTERM",
+    ),
+    (
+        " status failed cmd ",
+        r"Container rank \d+ status failed cmd .*",
+        "Container rank 0 status failed cmd ['/usr/bin/python3', '-u', 'train.py'] code 1 log log/workerlog.0",
+    ),
+    ("NCCL Init failed", r"NCCL Init failed \(\d+\).*", "NCCL Init failed (10) 'cuda malloc failed'"),
+    ("returned -1", r"\bPMIX?\w*_\w+ returned -1\b", "MPIR_pmi_kvs_get(227).......: PMI_KVS_Get returned -1"),
+    (" workers are evicted", r"\d+/\d+ workers are evicted", "    message: 1/8 workers are evicted"),
+    (
+        "cannot recover from this failure",
+        r"We cannot recover from this failure.*",
+        "the daemon itself. We cannot recover from this failure, and",
+    ),
+    (
+        "Slurm Job_id=",
+        r"Slurm Job_id=\d+ Name=.*\b(?:FAILED|NODE_FAIL|OUT_OF_MEMORY)\b.*",
+        "Slurm Job_id=124 Name=train Failed, Run time 00:10:00, FAILED, ExitCode 1",
+    ),
+    *(  # of sacct
+        (word, rf"^\W*\d+(?:[._]\w+)*\s.*\s{word}\w*\+? +\d+:\d+", f"124.0     python   normal  {word}  1:0")
+        for word in ("OUT_OF_ME", "NODE_FAIL", "FAILED")
+    ),
+    (
         "scheduler is dead",
         r"Rank \d+ scheduler is dead\b.*",
         "Rank 0 scheduler is dead. Please check if there are logs.",
@@ -105,7 +132,8 @@ _ENDED = (
         r"job\.exception type=(?:timeout|cancel) severity=0.*",
         "job.exception type=timeout severity=0 resource allocation expired",
     ),
-    ("died from signal 15", r"rank \d+ died from signal 15", "x1000c0s0b0n0: rank 0 died from signal 15"),
+    (" TIMEOUT ", r"^\W*\d+(?:[._]\w+)*\s.*\sTIMEOUT +\d+:\d+", "124.0     python   normal  TIMEOUT   0:0"),
+    ("died from signal", r"rank \d+ died from signal 15", "x1000c0s0b0n0: rank 0 died from signal 15"),
 )
 
 PATTERNS = (

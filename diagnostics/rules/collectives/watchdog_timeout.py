@@ -22,7 +22,8 @@ from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found, listed
 from diagnostics.rules.program.job_cancelled import before_any_cut
 
 _HEART = (
-    r"watchdog got stuck|eartbeat|failure detected by watchdog|ProcessGroupNCCL watchdog hang|Watchdog timeout|RPC call"
+    r"watchdog got stuck|eartbeat|failure detected by watchdog|ProcessGroupNCCL watchdog hang|[Ww]atchdog timeout|"
+    r"RPC call"
 )
 
 

@@ -55,7 +55,7 @@ _SAYS_NO_MORE = world.KINDS | {
     "version",
     "disk-full",
 }
-_HANDLED = r"(?i)warn|retry|ignor|skip|(?<!un)caught|fall(?:ing)? ?back"
+_HANDLED = r"(?i)warn|retry|ignor|skip|(?<!un)caught(?! \w+ in (?:DataLoader|replica|pin memory))|fall(?:ing)? ?back"
 _UNCAUGHT = r"(?i)\b(?:uncaught|unhandled) exception\b"
 _HOOK = r"^\W*\[rank\d{1,7}\]: (?:\w+\.)*[A-Z]\w*(?:: |$)"  # PyTorch's hook for what nobody catches
 _LAST_LINES = 3  # an exception may have several
@@ -104,7 +104,8 @@ def _is_uncaught(event: Event) -> bool:
 
 def _is_last_word(event: Event, facts: JobFacts) -> bool:
     """Whether nothing comes behind an exception and its traceback, which ended the program then."""
-    excerpt = not facts.lines_nccl and not compiled(_HANDLED).search(event.text)  # whose traceback may be left out
+    told = event.text.replace(event.fields["name"], "")
+    excerpt = not facts.lines_nccl and not compiled(_HANDLED).search(told)  # whose traceback may be left out
     of_hook = compiled(_HOOK).search(event.text) is not None
     raised = is_behind("traceback", event, TAIL_LINES, facts) or excerpt or of_hook
     alone = raised and not is_behind("exception-ignored", event, IGNORED_LINES, facts)

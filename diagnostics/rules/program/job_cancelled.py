@@ -18,7 +18,7 @@ from diagnostics.facts import JobFacts
 from diagnostics.parsers.base import compiled
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, found
 
-_NO_CUT = r"closing signal|signal handler|handler for|install|regist|ignor"
+_NO_CUT = r"closing signal|via signal|signal handler|handler for|install|regist|ignor"
 _REASONS = (
     (
         r"(?i)TIME LIMIT|walltime|cput\b|RUNLIMIT|CPULIMIT|TERM_DEADLINE|TERM_WINDOW|deadline|^timeout:",

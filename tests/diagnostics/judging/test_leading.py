@@ -30,6 +30,8 @@ def _diagnose(*lines: str) -> Diagnosis:
     ((BOOTSTRAP, "[ERROR] runner.cpp:115 Execute Failed. st: 3"), "run-failed"),
     (("loading", "[ERROR] runner.cpp:115 Execute Failed. st: 3"), "run-failed"),
     (("nothing of NCCL",), "log-too-quiet"),
+    (("loading", "the scheduler: job 124 died"), "run-failed"),  # in words that no rule knows
+    (("loading", "timeout=1800, retry failed calls"), "log-too-quiet"),
     ((FAR,), "gdr-distance"),  # near misses: a line tells for certain of a slower path
     ((BOOTSTRAP, SOCKET, START, NO_NIC_DIRECT), "gdr-module-missing"),
     ((BOOTSTRAP, NO_DEVICE, SOCKET), "rdma-device-missing"),  # nothing was begun

@@ -21,7 +21,7 @@ MAX_QUOTED = 2
 _FATAL = (  # levels behind which a program ends
     r"(?:^|[\[(|] *|[\d\]|,-] +|\) +(?=\w+ \d))(?:FATAL|CRITICAL|PANIC)(?=[\s\])|:]|$)|^F\d{4} \d\d:\d\d:\d\d|"
     r"(?i:\b(?:level|lvl|severity)[\"']?[=:] ?[\"']?(?:fatal|critical|panic|emerg)\b|\[(?:fatal|critical|panic)\])|"
-    r"^[\d.:/ -]*: F \S+:\d+\] |^panic: |\bpanicked at\b|"
+    r"^[\d.:/ -]*: F \S+:\d+\] |(?:^|[\])>:|] )panic: (?!.*\[recovered\])|\bpanicked at\b|"
     r"(?i:\b(?:fail|error|fatal|exception|nan\b|crash|died|lost\b).*\b(?:exiting|aborting|shutting down)[.!]?$)"
 )
 _LEVELS = (

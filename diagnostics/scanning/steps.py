@@ -106,7 +106,7 @@ def _read(tail: bytes) -> _Shown:
     done: list[DoneStep] = []
     titled, table = TITLE_OF_PERFTEST.encode() in tail, False
     text = tail.decode("utf-8", "replace")
-    behind = text.removesuffix("\n").count("\n")
+    behind = len(text.removesuffix("\n").split("\n")) - 1
     for whole in text.splitlines(keepends=True):  # what a bar prints into one line stands apart
         line = whole[:MAX_CHARACTERS].rstrip("\r\n")
         if is_wrong_row(line):

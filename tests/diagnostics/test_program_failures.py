@@ -89,6 +89,21 @@ def test_what_other_libraries_call_an_error_tells_its_number_and_the_link_layer(
     assert diagnosis.findings[0].occurrences == 1
 
 
+@pytest.mark.parametrize(("line", "rules"), [
+    ("W1130 12:13:49.388000 1 torch/distributed/elastic/agent/server/api.py:723] Received 15 death signal, shutting",
+     ["run-failed", "job-cancelled"]),
+    ("KeyboardInterrupt", ["run-failed", "job-cancelled"]),
+    ("slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***", ["job-cancelled"]),
+    ("srun: Force Terminated job 12\nReceived SIGTERM: 15", ["job-cancelled"]),  # whoever ended it is known
+])  # fmt: skip
+def test_a_signal_that_nobody_explains_leaves_open_why_the_run_ended(line: str, rules: list[str]) -> None:
+    diagnosis = _alone(line)
+    assert diagnosis.verdict == "warning"
+    assert [finding.rule for finding in diagnosis.findings if finding.severity != "info"] == rules
+    worked = [finding.rule for finding in _diagnose(line).findings]  # it is no failure of what worked until then
+    assert worked == ["job-cancelled"]
+
+
 CUDA = "RuntimeError: CUDA error: an illegal memory access was encountered"
 RAISED = f'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    step()\n{CUDA}'
 GOES_ON = "n1:4{0}:4{0} [{0}] NCCL INFO Connected all rings"

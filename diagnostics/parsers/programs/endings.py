@@ -3,7 +3,6 @@
 Lines without NCCL's own mark, beside those of ``launchers``.
 """
 
-from diagnostics.parsers.base import CARRIED
 from diagnostics.parsers.programs.rows import rows
 
 _SRUN = (
@@ -112,7 +111,6 @@ _ENDED = (
     ("corrupted double-linked", r"corrupted double-linked list.*", "corrupted double-linked list (not small)"),
     ("malloc_consolidate(): ", r"malloc_consolidate\(\): .*", "malloc_consolidate(): invalid chunk size"),
     ("buffer overflow detected", r"buffer overflow detected.*", "*** buffer overflow detected ***: terminated"),
-    ("what():  ", rf"{CARRIED}\s*what\(\):  \S.*", "  what():  Resource temporarily unavailable"),
     (
         "Fatal Python error: ",
         r"Fatal Python error: (?!Segm|Abort|Bus|Ill|Floa).*",
@@ -133,11 +131,6 @@ _ENDED = (
         'Exception in thread "',
         r"Exception in thread \"[^\"]{1,100}\" [\w.$]+.*",
         'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space',
-    ),
-    (
-        "panic: ",
-        rf"{CARRIED}panic: (?!.*\[recovered\]).*",
-        "panic: runtime error: invalid memory address or nil pointer dereference",
     ),
     (
         "fatal error: ",

@@ -116,6 +116,8 @@ def _unfinished(facts: JobFacts, doubtful: list[Event]) -> Outcome:
     """Ranks offer an address that is good on one link, no communicator comes to be, and the number of nodes is open."""
     if facts.works or facts.multi_node is False:
         return CLEAR
+    if not doubtful and facts.multi_node and not facts.steps and facts.net_channels:
+        return _among_data(facts)
     linked = [event for event in doubtful if event.fields.get("address", "").startswith(("169.254.", "fe80:"))]
     if not linked and (refused := _refused_at_loopback(facts, doubtful)):
         return found(_at_loopback(facts, doubtful, refused))
@@ -130,6 +132,25 @@ def _unfinished(facts: JobFacts, doubtful: list[Event]) -> Outcome:
             summary=f"Ranks offer a link-local address ({linked[0].fields['interface']}), and no communicator is made",
             explanation="Such an address is good on one link only: a rank of another node cannot connect to it, and "
             "waits until its time is over.",
+        )
+    )
+
+
+def _among_data(facts: JobFacts) -> Outcome:
+    """Ranks of several nodes open connections for data over local interfaces too, and no line shows them connected."""
+    listing = [event for event in facts.of("socket-devices") if _lists_local(event)]
+    if not listing or transport.job_network(facts) not in transport.TCP_NETWORKS:
+        return CLEAR
+    names = sorted({name for event in listing for name in _local_names(event)})
+    return found(
+        conclude(
+            facts,
+            listing,
+            severity="warning",
+            confidence="possible",
+            summary=f"Several nodes, and NCCL takes local interfaces for data too ({', '.join(names[:4])})",
+            explanation="NCCL spreads data over all interfaces that it lists, and another machine cannot connect to "
+            "those of container bridges. The log ends while the ranks connect: they wait there, or it was cut.",
         )
     )
 

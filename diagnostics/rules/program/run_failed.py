@@ -11,6 +11,9 @@ or needs a higher NCCL_DEBUG.
 Not when: another finding explains the failure (the lines are then listed under it); the lines follow from the job's end
 by its scheduler or user; the process goes on to work after them: NCCL also tries what it can do without, such as SHARP.
 
+Severity: critical; warning where a launcher or program was sent a signal, and nothing says why; info where the log ends
+with an error, or in a traceback, that no rule knows.
+
 Source: NCCL's checks.h and debug.cc; nccl-tests' common.h.
 """
 
@@ -22,7 +25,7 @@ from diagnostics.parsers.base import compiled
 from diagnostics.parsers.last_errors import is_fatal
 from diagnostics.parsers.programs.restarts import RESTART
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, counted, found
-from diagnostics.rules.program.job_cancelled import before_any_cut
+from diagnostics.rules.program.job_cancelled import before_any_cut, cuts
 from diagnostics.rules.program.tracebacks import torn_off_traceback
 from diagnostics.rules.rdma.verbs import is_probe
 
@@ -102,6 +105,10 @@ _UNKNOWN = (
     "The log does not show why. The first of these lines is the nearest to the cause; look for what the rank that "
     "failed first printed before it, and give the whole output of every rank."
 )
+_OF_SIGNALS = (  # which may come from anybody, for any reason
+    r"\bdeath signal\b|\bgot signal: \d|\bSIG(?:TERM|INT|HUP)\b|KeyboardInterrupt|^Terminated\s*$|^Hangup\s*$|"
+    r": Terminated\s*$|from signal 15\b"
+)
 _REFUSED = (
     "NCCL refused a call of the program or its framework, and the log does not show why it was made so: the first of "
     "these lines says what NCCL does not take. Compare the arguments, buffers and versions of all ranks; by this line "
@@ -127,7 +134,7 @@ def check(facts: JobFacts) -> Outcome:
     """Found where a line says that the run failed, and the process does not go on."""
     events = failure_lines(facts) or before_any_cut(facts, _last_words(facts))
     if not events:
-        return CLEAR
+        return _ended_by_signal(facts)
     return found(
         conclude(
             facts,
@@ -138,6 +145,25 @@ def check(facts: JobFacts) -> Outcome:
             explanation=_REFUSED if _is_refused(events, facts) else _UNKNOWN,
             occurrences=counted(events),
             own=_is_of_own_side(events[0], facts),
+        )
+    )
+
+
+def _ended_by_signal(facts: JobFacts) -> Outcome:
+    """A launcher was sent a signal, no line tells by whom or why, and none shows that its ranks worked until then."""
+    ended = cuts(facts)
+    if not ended or facts.works or not all(compiled(_OF_SIGNALS).search(event.text) for event in ended):
+        return CLEAR
+    return found(
+        conclude(
+            facts,
+            ended[:4],
+            severity="warning",
+            confidence="likely",
+            summary=f"The run was ended by a signal, and the log does not show why: {ended[0].fields['text'][:120]}",
+            explanation="Who sent it knows more: a scheduler, a user who saw it stand still, or what started the "
+            "launcher, once a process elsewhere had failed. Look there, and at what the ranks printed last.",
+            sequence=ended[0].origin.sequence - 1,  # above the remark that it was cut, which rests on the same line
         )
     )
 
@@ -295,7 +321,7 @@ def _exception(event: Event) -> str:
 RULE = Rule(
     id="run-failed",
     title="The run failed, and the log does not show why",
-    severity="critical; info where an error at the end is of no kind that a rule knows",
+    severity="critical; warning where a signal of unknown origin ended the run; info where no rule knows the error",
     actions=("look-at-rank", "whole-log", "show-network"),
     check=check,
     consequence="last",

@@ -139,12 +139,21 @@ def estimate_memory(
     if not layout.is_cut:
         return _stage_memory(model, setup, layout)
     stages = {0, min(1, layout.pipeline - 1), layout.pipeline - 1}
-    local = local_setup(setup, layout)
+    local = _as_cut(local_setup(setup, layout))
     parts = ((stage, _stage_part(model, layout, stage)) for stage in sorted(stages))
     return max(
         (_stage_memory(part, local, layout, batches_in_flight(layout, stage, accumulation)) for stage, part in parts),
         key=lambda memory: memory.peak,
     )
+
+
+def _as_cut(setup: TrainingSetup) -> TrainingSetup:
+    """Of replicas of a model that is cut: in 16 bits, with fp32 weights in the optimizer, as Megatron-LM has them.
+
+    Its DistributedDataParallel adds gradients up in buffers that they are views of; autocast casts nothing.
+    """
+    is_mixed = setup.strategy == "ddp" and not setup.lora_rank and setup.parameter_bytes > setup.compute_bytes
+    return replace(setup, strategy="zero1", whole_state=True) if is_mixed else setup
 
 
 def _stage_part(model: Transformer, layout: Layout, stage: int) -> Transformer:
@@ -198,7 +207,8 @@ def _waiting(model: Transformer, setup: TrainingSetup, dynamic: float) -> int:
 
 def _is_deepspeed(setup: TrainingSetup) -> bool:
     """Whether DeepSpeed shards replicas' optimizer state: Megatron-LM sums gradients in fp32, and has no ZeRO-2."""
-    return setup.strategy == "zero2" or (setup.strategy == "zero1" and setup.gradient_bytes == setup.compute_bytes)
+    narrow = setup.gradient_bytes == setup.compute_bytes and not setup.whole_state
+    return setup.strategy == "zero2" or (setup.strategy == "zero1" and narrow)
 
 
 def _temporaries(setup: TrainingSetup, trained: float) -> float:
@@ -211,6 +221,8 @@ def _temporaries(setup: TrainingSetup, trained: float) -> float:
         return 0.0
     has_adam = setup.optimizer.removeprefix("paged-") in ("adam", "adamw")
     step = trained * setup.parameter_bytes if has_adam and not setup.fused_optimizer else 0.0
+    if setup.whole_state:
+        return 0.0  # one fused kernel for all tensors
     if setup.strategy == "zero3":
         return min(trained, ZERO_GROUP) * (setup.compute_bytes + setup.parameter_bytes)
     if _is_deepspeed(setup):

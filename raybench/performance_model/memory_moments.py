@@ -26,6 +26,10 @@ _KEPT_LOGIT_BYTES = 2
 # The same where nothing is cast up: logits, the shifted copy, the log-softmax; then that, its gradient and theirs. What
 # the model gave is let go with the loss.
 _NARROW_LOSS_COPIES = 3
+# Compiled with the model, cross entropy reads the logits as they are and gives their gradient so: counted of what
+# torch.compile saves, one copy and a sum a row. The third: a program that is given the logits (nanoGPT's, transformers)
+# holds them until the next micro-batch's are there.
+_COMPILED_LOSS_COPIES = 3
 # A fused loss has the logits and, of what goes to the output layer, their gradient in the same place; one copy of them
 # is counted for kernels that keep both. In chunks there is next to nothing of either.
 _FUSED_LOSS_COPIES = 2
@@ -139,17 +143,17 @@ class Step:
 
     def _score_bytes(self, plain: int) -> float:
         """Of one logit of all, where cross entropy in fp32 takes ``plain``."""
-        if self.setup.loss == "fused":
-            return float(_FUSED_LOSS_COPIES * self.setup.compute_bytes)
-        if self.setup.loss == "transformers":
-            return float(_COPIED_LOSS_BYTES)
-        if self.setup.loss == "transformers-kept":
-            return float(_COPIED_LOSS_BYTES + _KEPT_LOGIT_BYTES)
-        if self.setup.loss == "fused-fp32":
-            return float(_FUSED_FP32_BYTES)
-        if self.setup.loss == "narrow":
-            return float(_NARROW_LOSS_COPIES * self.setup.compute_bytes)
-        return plain / _CHUNKS if self.setup.loss == "chunked" else float(plain)
+        each = self.setup.compute_bytes
+        taken = {
+            "plain": _COMPILED_LOSS_COPIES * each if self.setup.compiles_loss else plain,
+            "fused": _FUSED_LOSS_COPIES * each,
+            "transformers": _COPIED_LOSS_BYTES,
+            "transformers-kept": _COPIED_LOSS_BYTES + _KEPT_LOGIT_BYTES,
+            "fused-fp32": _FUSED_FP32_BYTES,
+            "narrow": _NARROW_LOSS_COPIES * each,
+            "chunked": plain / _CHUNKS,
+        }
+        return float(taken[self.setup.loss])
 
     @property
     def _scores(self) -> int:

@@ -82,6 +82,8 @@ class TrainingSetup:
     ``wide_scores``: where scores are stored, their softmax is in fp32 and kept, as is its cast (transformers'
     ``eager``). ``loss_open``: nobody says which loss it is; memory has ``loss``, times lie between it and a fused one.
 
+    ``whole_state``: zero1 whose state is not sharded, replicas of a model that is cut (Megatron-LM's own DDP).
+
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
     well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
     ``reduce_bytes``: an element of what FSDP sums over ranks, and over micro-batches with ``whole_gradients``.
@@ -132,6 +134,7 @@ class TrainingSetup:
     wide_norms: bool = True
     wide_scores: bool = False
     loss_open: bool = False
+    whole_state: bool = False
 
     def __post_init__(self) -> None:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
@@ -214,6 +217,11 @@ class TrainingSetup:
         return self.has_autocast and not self.is_sharded and not self.lora_rank
 
     @property
+    def compiles_loss(self) -> bool:
+        """Whether the loss is compiled with the model: of who compiles and says no loss, nearly always."""
+        return bool(self.compiled) and self.loss_open and self.loss == "plain"
+
+    @property
     def has_wide_scores(self) -> bool:
         """Whether the softmax of stored scores is in another type than they are."""
         return self.wide_scores and self.compute_bytes < _FP32_BYTES
@@ -283,7 +291,8 @@ def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> 
     setup = replace(setup, loss_open=not loss_known)
     setup = replace(setup, on_streams=setup.strategy == "zero3" or (setup.is_sharded and not kernels_known))
     casts_up = setup.quantized and setup.packing != "gptq" and not is_fsdp
-    theirs = setup.loss.startswith("transformers") or (not loss_known and setup.has_autocast)
+    by_autocast = setup.has_autocast and setup.kernels == "plain" and not loss_known
+    theirs = setup.loss.startswith("transformers") or by_autocast
     stores_wide = not setup.flash_attention and (not kernels_known or theirs)
     adapts = is_fsdp and setup.lora_rank > 0 and setup.checkpointing  # as transformers and peft do
     holds = setup.holds_inputs or (adapts and (not kernels_known or setup.loss == "transformers"))
@@ -309,4 +318,4 @@ def keeps_gathered(setup: TrainingSetup, layout: Layout) -> bool:
 
 def state_shard_count(setup: TrainingSetup, layout: Layout) -> int:
     """Ranks over which the optimizer state is spread."""
-    return layout.sharing.ranks if setup.is_zero else shard_count(setup, layout)
+    return layout.sharing.ranks if setup.is_zero and not setup.whole_state else shard_count(setup, layout)

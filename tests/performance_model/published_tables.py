@@ -54,6 +54,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "gelu-parallel-bare": {"gated": False, "norm": "layer"},
     "gpt": {**_GPT, "positions": 2048},
     "gpt-1024": {**_GPT, "positions": 1024},
+    "gpt-1024-dropped": {**_GPT, "positions": 1024, "drops": True},
     "gpt-dropped": {**_GPT, "positions": 2048, "drops": True},
     "gpt2-dropped": {**_GPT, "positions": 1024, "drops": True, "formula_gelu": True},
     "gptj": {"gated": False, "norm": "layer", "norms_per_layer": 1, "parallel": True, "formula_gelu": True},

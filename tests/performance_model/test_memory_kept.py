@@ -110,6 +110,18 @@ def test_a_loss_in_16_bits_has_three_logits_at_once(loss: Loss, each: int) -> No
     assert memory.logits == each * 1023 * MODEL.vocabulary
 
 
+@pytest.mark.parametrize(
+    ("compiled", "loss_known", "each"), [(True, False, 6), (False, False, 12), (None, False, 12), (True, True, 12)]
+)
+def test_a_loss_that_is_compiled_with_the_model_takes_16_bits(
+    compiled: bool | None, loss_known: bool, each: int
+) -> None:
+    """torch.compile saves the logits alone of it; a loss that is said to be plain is not compiled."""
+    asked = replace(SETUP, strategy="ddp", compiled=compiled)
+    setup = heaviest(asked, kernels_known=True, loss_known=loss_known)
+    assert estimate_memory(MODEL, setup, ALONE).logits == each * 1023 * MODEL.vocabulary
+
+
 @pytest.mark.parametrize(("drops", "each"), [(False, 4 + 2), (True, 4 + 2 + 1)])
 def test_a_softmax_in_fp32_is_kept_with_what_the_values_are_multiplied_by(drops: bool, each: int) -> None:
     """What was dropped of takes the place of the cast; the near miss, FlashAttention, keeps neither."""

@@ -59,7 +59,9 @@ class EstimateRequest:
 
 def least_setup(request: EstimateRequest) -> TrainingSetup:
     """The setup with what takes least memory, wherever the request leaves it open: fused kernels differ as well."""
-    lean = replace(request.setup, on_streams=False)
+    # DeepSpeed's bf16 optimizer shards state over replicas without ZeRO as well (runtime/bf16_optimizer.py)
+    shards_anyway = request.layout.is_cut and request.setup.strategy == "ddp" and not request.setup.lora_rank
+    lean = replace(request.setup, on_streams=False, strategy="zero1" if shards_anyway else request.setup.strategy)
     if not request.kernels_known:
         lean = replace(lean, kernels="fused", upcast=False, holds_inputs=False, wide_scores=False)
     if lean.kernels == "fused":

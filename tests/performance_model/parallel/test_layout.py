@@ -6,10 +6,12 @@ import pytest
 
 from raybench.errors import UsageError
 from raybench.performance_model.communication import Traffic
+from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Group, Layout, Network
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory
 from raybench.performance_model.parallel.part import batches_in_flight, bubble_share, layers_of, part_of
 from raybench.performance_model.presets import preset_named
+from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.training_setup import TrainingSetup, strategy_named
 from raybench.performance_model.transformer import Transformer
@@ -226,3 +228,22 @@ def test_of_two_places_left_over_the_outer_stages_have_one_each(layers: int, sta
         assert second > batches_in_flight(where, 0, 1 << 10) * each[0]
         full = memory(model, where).activations / memory(replace(model, layers=each[1] * stages), where).activations
         assert full == pytest.approx(second / (stages * each[1]), rel=0.05)
+
+
+def test_replicas_of_a_cut_model_have_16_bits_and_fp32_weights_in_an_optimizer_that_is_whole() -> None:
+    """Megatron-LM's 18 bytes; sharded over four replicas 6 and 12 / 4. A whole model keeps autocast's 16."""
+    where, setup = layout(8, tensor=2), {"gradient_bytes": 4}
+    held = part_of(SMALL, where).parameters
+    assert memory(SMALL, where, strategy="ddp", **setup).static == pytest.approx(18 * held, rel=1e-6)
+    assert memory(SMALL, where, strategy="zero1", **setup).static == pytest.approx(9 * held, rel=1e-6)
+    assert memory(SMALL, layout(8), strategy="ddp").static == 16 * SMALL.parameters
+
+
+def test_the_least_of_a_cut_model_shards_state_as_deepspeed_does_without_zero() -> None:
+    request = EstimateRequest(
+        model=SMALL, setup=SETUP, layout=layout(8, tensor=2), network=NETWORK, memory_bytes=60 * 2**30
+    )
+    told = estimate(request, alone=False)
+    assert (told.least_memory.peak < 60 * 2**30 < told.memory.peak, told.fits) == (True, None)
+    whole = estimate(replace(request, layout=layout(8)), alone=False)
+    assert whole.least_memory.static == whole.memory.static

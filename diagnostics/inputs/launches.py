@@ -8,13 +8,13 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, takewhile
+from itertools import accumulate, pairwise, takewhile
 
 from diagnostics.errors import UnreadableInputError
 from diagnostics.events import ProcessKey
 from diagnostics.inputs.files import Input
 from diagnostics.inputs.flight_recorder import is_dump
-from diagnostics.inputs.part import Part, merged
+from diagnostics.inputs.part import Part, merged, read_part
 from diagnostics.inputs.reader import Batch, plain_size, read_batches, read_range
 from diagnostics.inputs.speakers import (
     Sampling,
@@ -31,6 +31,8 @@ SAMPLED_FROM_BYTES = 2**23  # where the launches of a larger file begin is found
 MIN_SHARED_BYTES = 2**25
 MAX_LAUNCHES = 1000  # of one file
 _DESTROYED = b"- Destroy COMPLETE"
+MAX_RESTART_BYTES = 2**16  # of what ranks and their agent print before the ranks that were started again
+STARTS_AGAIN = b"will restart worker group"  # of PyTorch's agent
 MAX_LATE_LINES = 5  # of processes that end, behind the first line of those that take their place
 
 
@@ -45,17 +47,37 @@ def survey(file: Input, processes: int = 1) -> list[Part]:
         whole.processes = looks[0].speakers
         starts = [start for look in looks for start in look.starts]
         if size <= SAMPLED_FROM_BYTES and (apart := _by_ends(file, starts)):
-            return apart
+            return _joined_at_restarts(apart)
         launches = launches_of(file, starts)
         if len(launches) > 1 and size <= SAMPLED_FROM_BYTES:
-            return _cut(file, launches)
+            return _joined_at_restarts(_cut(file, launches))
         if len(launches) > 1:
-            return _cut_by_samples(file, launches, starts, _seen(sample, file, size, processes))
+            cut = _cut_by_samples(file, launches, starts, _seen(sample, file, size, processes))
+            return _joined_at_restarts(cut)
     except UnreadableInputError:
         return [whole]
     for launch in launches:
         launch.processes |= whole.processes
     return launches or [whole]
+
+
+def _joined_at_restarts(parts: Sequence[Part]) -> list[Part]:
+    """The parts, one job where an agent says that it starts the ranks of a part again in the next one."""
+    joined = list(parts[:1])
+    for before, part in pairwise(parts):
+        if not _is_started_again(before, part):
+            joined.append(part)
+            continue
+        whole = merged([joined[-1], part])
+        whole.start, whole.first_line, whole.end = joined[-1].start, joined[-1].first_line, part.end
+        joined[-1] = whole
+    return joined
+
+
+def _is_started_again(before: Part, part: Part) -> bool:
+    """Whether the lines shortly before a part are those of an agent that starts its ranks again."""
+    between = Part(file=part.file, start=max(before.start, part.start - MAX_RESTART_BYTES), end=part.start)
+    return any(STARTS_AGAIN in batch.block for batch in read_part(between))
 
 
 def _seen(read: Callable[[Iterable[Batch]], Seen], file: Input, size: int, processes: int) -> list[Seen]:

@@ -10,10 +10,13 @@ from diagnostics.facts import JobFacts
 from diagnostics.findings import Diagnosis, Finding, Verdict
 from diagnostics.inputs.reader import A_TRACE
 from diagnostics.judging.rank_table import missing_ranks
+from diagnostics.judging.restarts import told_restart
 from diagnostics.judging.unfinished import still_trying, told_of, unfinished
+from diagnostics.parsers.programs.successes import SUCCEEDED
 from diagnostics.parsers.steps import is_last_row, is_row, is_unchecked_row, tells_rate
 from diagnostics.rules.program.tracebacks import unread_traceback
 
+MAX_NAMED_RANKS = 400  # as many events of a kind are kept
 _OF_WATCHERS = ("inspector", "ras-")  # kinds of what looks at a job that runs
 _NO_COMMUNICATOR = (
     "no line shows a communicator that came to be (`Init COMPLETE`): the job hangs before, or the log ends there or is "
@@ -185,12 +188,23 @@ def _tests_passed(facts: JobFacts) -> bool:
 
 def _left_behind(facts: JobFacts) -> str:
     """Whether rank 0 left before the others; empty where the work was done by then."""
-    if not facts.of("store-left") or facts.of("destroy", "work-done"):
+    if not facts.of("store-left") or facts.of("destroy", "work-done") or _all_succeeded(facts):
         return ""
     return (
         "the process that keeps PyTorch's store left while another was at work, which is how a run ends that does not "
         "call destroy_process_group, and one whose rank 0 died. Give the output of rank 0."
     )
+
+
+def _all_succeeded(facts: JobFacts) -> bool:
+    """Whether a launcher says that the run succeeded, or of every process or rank one line does."""
+    told = facts.of(SUCCEEDED)
+    processes = {event.fields["pid"] for event in told if event.fields.get("pid")}
+    ranks = {event.number("rank") for event in told if event.fields.get("rank")}
+    size = facts.world_size
+    if size is not None and (len(processes) >= size or ranks >= set(range(min(size, MAX_NAMED_RANKS)))):
+        return True
+    return any(not (event.fields.get("pid") or event.fields.get("rank")) for event in told)
 
 
 def _not_given(facts: JobFacts) -> str:
@@ -225,7 +239,7 @@ def explanation_of(verdict: Verdict, network: str, findings: Sequence[Finding], 
         return _left_unknown(network, findings, facts)
     missing = missing_ranks(facts)
     ranks = f" of {facts.world.nranks - len(missing)} of {facts.world.nranks} ranks" if facts.world and missing else ""
-    return f"No problem is shown by the log{ranks}."
+    return f"No problem is shown by the log{ranks}.{told_restart(facts)}"
 
 
 def _left_unknown(network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
@@ -253,7 +267,7 @@ def _working(facts: JobFacts) -> str:
     file, step = next(iter(facts.steps.items()))
     return (
         f"The job works up to the end of {file}: {quote(step)[:160]}. "
-        "How NCCL was set up is not shown: NCCL_DEBUG=INFO would."
+        f"How NCCL was set up is not shown: NCCL_DEBUG=INFO would.{told_restart(facts)}"
     )
 
 

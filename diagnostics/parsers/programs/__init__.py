@@ -17,6 +17,7 @@ from diagnostics.parsers.programs import (
     schedulers,
     serving,
     statuses,
+    successes,
     world,
 )
 
@@ -36,6 +37,7 @@ PATTERNS: tuple[Pattern, ...] = (
     *statuses.PATTERNS,
     *machines.PATTERNS,
     *schedulers.PATTERNS,
+    *successes.PATTERNS,
     *world.PATTERNS,
 )
 LITERALS: tuple[str, ...] = tuple(dict.fromkeys(pattern.literal for pattern in PATTERNS))

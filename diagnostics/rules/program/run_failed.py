@@ -19,6 +19,7 @@ Source: NCCL's checks.h and debug.cc; nccl-tests' common.h.
 
 from diagnostics.events import Event, Origin
 from diagnostics.facts import JobFacts
+from diagnostics.judging.restarts import led_on
 from diagnostics.judging.survival import went_on_behind
 from diagnostics.parsers import warnings
 from diagnostics.parsers.base import compiled
@@ -198,9 +199,7 @@ def failure_lines(facts: JobFacts) -> list[Event]:
     if told and not any(event.kind in _WARNED for event in told):
         told += [event for event in facts.of("proxy-victim") if event.origin.level != "INFO"][:1]
     told.sort(key=lambda event: (event.kind not in _WARNED | _OWN_SIDE, event.origin.sequence))
-    told += [
-        event for event in facts.of(RESTART) if not (facts.is_worked_behind(event) or event.origin.file in facts.steps)
-    ]
+    told += [event for event in facts.of(RESTART) if not (led_on(event, facts) or event.origin.file in facts.steps)]
     told += facts.of("watchdog-exception", "launcher-failure", "process-killed", "communicator-aborted")
     if (traceback := torn_off_traceback(facts)) is not None:
         told.append(traceback)

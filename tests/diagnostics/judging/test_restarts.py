@@ -1,5 +1,10 @@
 """A run that an agent started again after a failure: the attempt that works is judged, and no other."""
 
+from pathlib import Path
+
+import pytest
+
+from diagnostics.engine import diagnose_paths
 from diagnostics.findings import Diagnosis
 from tests.diagnostics.threads import diagnose
 
@@ -45,3 +50,36 @@ def test_a_run_that_does_not_come_back_is_a_failure() -> None:
 def test_a_run_that_fails_again_is_a_failure() -> None:
     diagnosis = _verdict([*_attempt(10, "0x2"), *KILLED, *_attempt(20, "0x3"), KILLED[0]])
     assert (diagnosis.verdict, diagnosis.findings[0].rule) == ("critical", "peer-died")
+
+
+JOINED = "I1127 api.py:1] [default] Detected 1 new nodes from group_rank=0; will restart worker group"
+OF_ONE = "RuntimeError: NCCL communicator was aborted on rank 1."
+STEPS = "step 1 | loss 2.9\nstep 2 | loss 2.8"
+
+
+@pytest.mark.parametrize(("behind", "verdict"), [
+    (_attempt(20, "0x3"), "ok"),
+    (_attempt(20, "0x3", ("START",)), "critical"),
+    ([], "critical"),
+])  # fmt: skip
+def test_a_change_of_membership_is_judged_by_what_comes_of_it(tmp_path: Path, behind: list[str], verdict: str) -> None:
+    """The processes of the new attempt have other numbers, as those of another job in the same file have."""
+    (tmp_path / "a.log").write_text("\n".join([*_attempt(10, "0x2"), STEPS, JOINED, *behind, ""]))
+    diagnosis = diagnose_paths([tmp_path / "a.log"])
+    assert (diagnosis.verdict, diagnosis.jobs) == (verdict, ())
+    assert verdict != "ok" or "started again" in diagnosis.explanation
+
+
+def test_another_job_in_the_file_is_judged_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("\n".join([*_attempt(10, "0x2"), STEPS, OF_ONE, *_attempt(20, "0x3"), ""]))
+    assert [job.verdict for job in diagnose_paths([tmp_path / "a.log"]).jobs] == ["critical", "ok"]
+
+
+@pytest.mark.parametrize(("behind", "verdict"), [
+    (STEPS.replace("step ", "step 1"), "ok"), ("", "critical"), ("step 8 | loss 1.7", "critical"),
+    (f"{STEPS}\n{OF_ONE}", "critical"),
+])  # fmt: skip
+def test_steps_behind_a_restart_show_that_it_led_on(behind: str, verdict: str) -> None:
+    """At NCCL_DEBUG=WARN."""
+    line = "n1:10:10 [0] init.cc:70 NCCL WARN NUMA auto balancing enabled which can lead to variability"
+    assert _verdict([line, STEPS, OF_ONE, *KILLED, behind]).verdict == verdict

@@ -107,3 +107,30 @@ def test_a_size_that_no_gpu_has_follows_from_the_collective_that_timed_out(size:
     )
     assert diagnose(timeout + "Traceback (most recent call last):\n" + memory).findings[0].rule == rule
     assert diagnose("Traceback (most recent call last):\n" + memory).findings[0].rule == "gpu-out-of-memory"
+
+
+STORE_GONE = (
+    '[rank1]:[W1127 ProcessGroupNCCL.cpp:1662] [PG ID 0 Rank 1] Failed to check the "should dump" flag on TCPStore, '
+    "(maybe TCPStore server has shut down too early), with error: Broken pipe\n"
+)
+TWO_RANKS = "".join(
+    f"n{rank}:{rank}:1 [0] NCCL INFO comm 0x5 rank {rank} nranks 2 cudaDev 0 busId b000 commId 0xab - Init {state}\n"
+    for state in ("START", "COMPLETE")
+    for rank in (0, 1)
+)
+
+
+@pytest.mark.parametrize(("told", "verdict"), [
+    ("", "unknown"),
+    ("Training completed successfully.", "unknown"),  # by whom is not said
+    ("[Rank 0] Training job finished successfully!", "unknown"),
+    ("[Rank 0] Training job finished successfully!\n[Rank 1] Training job finished successfully!", "ok"),
+    ("[INFO] [launch.py:350:main] Process 15 exits successfully.", "unknown"),
+    ("\n".join(f"[INFO] [launch.py:350:main] Process {pid} exits successfully." for pid in (15, 16)), "ok"),
+    ("I1127 api.py:900] [default] worker group successfully finished. Waiting 300 seconds", "ok"),
+    ("State: COMPLETED (exit code 0)", "ok"),
+    ("worker group successfully finished\nsrun: error: n1: task 1: Exited with exit code 1", "critical"),
+])  # fmt: skip
+def test_a_store_that_left_is_no_question_where_the_end_of_all_is_proven(told: str, verdict: str) -> None:
+    start = START.splitlines(keepends=True)[0] + START.splitlines(keepends=True)[1] + TWO_RANKS
+    assert diagnose(f"{start}{STORE_GONE}{told}\n").verdict == verdict

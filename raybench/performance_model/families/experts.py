@@ -85,7 +85,7 @@ def _llama4(name: str, fields: Fields) -> Transformer:
 def _gpt_oss(name: str, fields: Fields) -> Transformer:
     """A sink for each head, and biases in all layers, experts and routers too."""
     with_all(fields, "attention_bias")
-    experts = _experts(fields, "num_local_experts", "num_experts")
+    experts = _experts(fields, "num_local_experts")
     return rotary(
         name,
         fields,
@@ -116,8 +116,10 @@ def _glm4_moe(name: str, fields: Fields) -> Transformer:
     )
 
 
-def _experts(fields: Fields, *names: str) -> dict[str, int]:
-    return {"experts": whole(fields, *names), "experts_per_token": whole(fields, "num_experts_per_tok")}
+def _experts(fields: Fields, name: str) -> dict[str, int]:
+    """By the name that the released files have, or another: transformers 5 saves Qwen3's as num_local_experts."""
+    experts = whole(fields, name, "num_local_experts", "num_experts", "n_routed_experts")
+    return {"experts": experts, "experts_per_token": whole(fields, "num_experts_per_tok")}
 
 
 READERS: Mapping[str, Reader] = {

@@ -29,7 +29,7 @@ def _deepseek(name: str, fields: Fields) -> Transformer:
         key_value_rank=whole(fields, "kv_lora_rank"),
         query_rank=0 if fields["q_lora_rank"] is None else whole(fields, "q_lora_rank"),
         feedforward=width,
-        experts=whole(fields, "n_routed_experts"),
+        experts=whole(fields, "n_routed_experts", "num_local_experts", "num_experts"),  # as it was saved
         experts_per_token=whole(fields, "num_experts_per_tok"),
         shared_feedforward=width * whole(fields, "n_shared_experts"),
         dense_layers=dense,

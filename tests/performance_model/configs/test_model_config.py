@@ -172,6 +172,19 @@ def test_biases_of_experts_that_wait_are_computed_for_no_token(tmp_path: Path) -
     assert model.computing_parameters / 1e9 == pytest.approx(3.61, abs=0.01)
 
 
+@pytest.mark.parametrize("kind", ["qwen3_moe", "qwen2_moe", "olmoe", "mixtral", "gpt_oss", "deepseek_v3", "glm4_moe"])
+def test_experts_are_counted_by_any_name_that_a_version_of_transformers_saves_them_by(
+    kind: str, tmp_path: Path
+) -> None:
+    known = ("num_experts", "num_local_experts", "n_routed_experts")
+    parameters, fields = next(one for one in (MODELS | OTHERS).values() if one[1]["model_type"] == kind)
+    (count,) = (fields[name] for name in known if name in fields)
+    for name in known:
+        saved = {key: value for key, value in fields.items() if key not in known} | {name: count}
+        (tmp_path / "config.json").write_text(json.dumps(saved))
+        assert model_of_config(str(tmp_path)).parameters == parameters
+
+
 def test_the_language_model_of_one_that_sees_is_taken(tmp_path: Path) -> None:
     parameters, fields = MODELS["Mistral-7B-v0.1"]
     assert model_of_config(written(tmp_path, {"model_type": "llava", "text_config": fields})).parameters == parameters

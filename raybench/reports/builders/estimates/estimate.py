@@ -118,10 +118,16 @@ def _fit(estimate: EstimateReport) -> str:
     if memory.fits is None:
         return (
             f"it may fit: {in_gib(least)} with the leanest kernels and loss, {in_gib(memory.peak)} with the heaviest "
-            f"that may be meant{has}; say --kernels and --loss, or measure it{_nearest(memory, '; fits in any case')}"
+            f"that may be meant{has}; {_to_tell(estimate)}measure it{_nearest(memory, '; fits in any case')}"
         )
     nothing = "; nothing that was tried makes it fit: take a smaller model, a shorter sequence or a larger GPU"
     return f"it does not fit: {between}{has}{_nearest(memory, '; nearest that fits') or nothing}"
+
+
+def _to_tell(estimate: EstimateReport) -> str:
+    """What a user can say to know more; nothing where both are said, and what programs keep with them differs."""
+    said = estimate.step_seconds is not None and not {"--kernels", "--loss"} & {*estimate.not_said}
+    return "both are said, and what programs keep with them differs: " if said else "say --kernels and --loss, or "
 
 
 def _nearest(memory: MemoryParts, lead: str) -> str:

@@ -137,6 +137,14 @@ def test_a_deadline_that_may_be_missed_has_the_nodes_that_meet_it() -> None:
     assert planned("llama-8b", "--nodes", "8", *goal, code=3)["nodes_in_time"]["nodes"] == 16  # half are not sure to
 
 
+def test_a_sequence_that_no_node_holds_is_cut_over_nodes() -> None:
+    """A million tokens were told to fit nowhere; TP 8 with CP 2 holds them."""
+    best = planned("llama-8b", *P5, "--sequence-length", "1000000")["ways"][0]
+    assert (best["tensor_parallel"] * best["context_parallel"], best["fits"]) == (16, True)
+    shorter = planned("llama-8b", *P5, "--sequence-length", "65536")["ways"]
+    assert max(way["tensor_parallel"] * way["context_parallel"] for way in shorter) <= 8
+
+
 def test_ranks_on_some_of_a_node_s_gpus_use_the_adapters_beside_them() -> None:
     one, two, eight = (planned("llama-8b", *P5, "--gpus-per-node", str(ranks))["ways"] for ranks in (2, 4, 8))
     sent = [next(way for way in ways if way["strategy"] == "fsdp")["tokens_per_second"] for ways in (one, two, eight)]

@@ -9,6 +9,7 @@ from raybench.errors import UsageError
 from raybench.performance_model.activations import block_activation_bytes_per_token
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.presets import preset_named
+from raybench.performance_model.step.unknown import advice_on
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.services.estimate import EstimateOptions, estimate_request
 from raybench.services.planning.counted_model import counted_model, is_import_path, model_of
@@ -78,6 +79,7 @@ def test_values_narrower_than_keys_are_counted() -> None:
 def test_a_model_of_images_is_estimated_from_its_own_inputs() -> None:
     options = EstimateOptions(model="own_models:image", sequence_length=1, world_size=8, gpu="H100", batch_size=64)
     found = estimate(estimate_request(options))
+    assert advice_on(found.request) == ()  # it has no words to pad
     assert found.request.model.parameters == 3 * 64 * 9 + 64 + 64 * 32 * 32 * 10 + 10
     forward = 2 * 32 * 32 * 64 * 27 + 2 * 64 * 32 * 32 * 10
     assert found.request.model.flops_per_token(1) == pytest.approx(3 * forward, rel=0.4)  # no gradient of the image

@@ -1,7 +1,7 @@
 """Layouts that are worth trying for a model on a machine. Pure.
 
 As people lay models out: tensor parallelism within a node, pipelines across nodes, context parallelism for long
-sequences, experts over as many ranks as there are.
+sequences, over nodes for those that a node does not hold, experts over as many ranks as there are.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from raybench.performance_model.training_setup import Strategy
 from raybench.performance_model.transformer import Transformer
 
 _LONG_SEQUENCE = 16_384  # tokens from which on sequences are cut; below, tensor parallelism is enough
+_OVER_NODES = 131_072  # tokens from which on the ranks of a sequence may be of several nodes
 _MOST_STAGES = 16
 _MOST_CHUNKS = 5
 
@@ -43,12 +44,14 @@ def cut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
 def cut_layouts(model: Transformer, whole: Layout, sequence_length: int) -> Iterator[Layout]:
     """Every layout that cuts the model and can be."""
     per_node = whole.node.ranks
-    contexts = [ranks for ranks in _powers(per_node) if ranks == 1 or sequence_length >= _LONG_SEQUENCE * ranks // 2]
+    most = whole.world_size if sequence_length >= _OVER_NODES else per_node
+    contexts = [ranks for ranks in _powers(most) if ranks == 1 or sequence_length >= _LONG_SEQUENCE * ranks // 2]
     for tensor in _powers(per_node):
         for context in contexts:
             for pipeline in _powers(min(_MOST_STAGES, model.layers)):
                 for expert in _powers(max(1, model.experts)):
-                    found = _layout(model, whole, (tensor, context, pipeline, expert, _chunks(model.layers, pipeline)))
+                    cuts = (tensor, context, pipeline, expert, _chunks(model.layers, pipeline))
+                    found = _layout(model, whole, cuts) if tensor * context <= most else None
                     if found is not None:
                         yield found
 
@@ -56,7 +59,7 @@ def cut_layouts(model: Transformer, whole: Layout, sequence_length: int) -> Iter
 def _layout(model: Transformer, whole: Layout, cuts: tuple[int, int, int, int, int]) -> Layout | None:
     """The layout; None where it cuts nothing, or cannot be."""
     tensor, context, pipeline, expert, chunks = cuts
-    if model.layers % pipeline or tensor * context > whole.node.ranks or tensor > model.key_value_heads:
+    if model.layers % pipeline or tensor > model.key_value_heads:
         return None
     try:
         layout = replace(whole, tensor=tensor, context=context, pipeline=pipeline, expert=expert, virtual_stages=chunks)

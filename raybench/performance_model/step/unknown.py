@@ -1,5 +1,6 @@
 """What an estimate cannot say, and what to give for it."""
 
+from raybench.performance_model.counted_model import CountedModel
 from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.work import has_slower_attention
@@ -41,7 +42,8 @@ def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
 
 def advice_on(request: EstimateRequest) -> tuple[str, ...]:
     """What makes a step slower than it needs to be: a vocabulary that few kernels take."""
-    padded = padded_vocabulary(request.model) if request.setup.compute_bytes < _WIDE_BYTES else None
+    narrow = request.setup.compute_bytes < _WIDE_BYTES and not isinstance(request.model, CountedModel)
+    padded = padded_vocabulary(request.model) if narrow else None
     if padded is None:
         return ()
     words = f"{request.model.vocabulary:,} words cannot be divided by 8, which is slow"

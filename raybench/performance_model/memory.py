@@ -35,7 +35,7 @@ FRAGMENTATION_SHARE, LEAST_FRAGMENTATION_SHARE = 0.12, 0.05
 # block fits).
 STREAMS_FRAGMENTATION_SHARES = {"whole": 0.2, "adapters": 0.3}
 # How near a peak may be to what a GPU has for nobody to say which is more: an estimate may be short by the first, or
-# too long by the second. Of the published rows that ran out of memory 5 in 164 are told that they fit; with a margin
+# too long by the second. Of the published rows that ran out of memory 5 in 167 are told that they fit; with a margin
 # that is chosen from the other sources (tests/performance_model/leave_one_out.py) as many are.
 SHORT_SHARE, LONG_SHARE = 0.04, 0.03
 # The same where lengths vary from step to step: PyTorch's allocator keeps blocks of sizes that do not come again, until

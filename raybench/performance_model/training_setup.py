@@ -85,7 +85,8 @@ class TrainingSetup:
     ``whole_state``: zero1 whose state is not sharded, replicas of a model that is cut (Megatron-LM's own DDP).
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
-    well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020).
+    well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020);
+    0 takes those of the programs that have the strategy: zero2, which is DeepSpeed's, the compute type, others fp32.
     ``reduce_bytes``: an element of what FSDP sums over ranks, and over micro-batches with ``whole_gradients``.
     ``selective``: what attention and every second matrix product give is kept, the rest computed again (torchtitan).
     ``offload``: optimizer state, or parameters and gradients too, in the memory of the CPU. ``sequence_parallel``:
@@ -110,7 +111,7 @@ class TrainingSetup:
     on_gpu: bool = True
     kernels: Kernels = "plain"
     loss: Loss = "plain"
-    gradient_bytes: int = 4
+    gradient_bytes: int = 0
     reduce_bytes: int = 4
     selective: bool = False
     offload: Offload = "none"
@@ -137,12 +138,11 @@ class TrainingSetup:
     whole_state: bool = False
 
     def __post_init__(self) -> None:
+        own = self.compute_bytes if self.strategy == "zero2" else _FP32_BYTES
+        object.__setattr__(self, "gradient_bytes", self.gradient_bytes or own)
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
             if getattr(self, name) not in choices:
                 raise unknown_name(name, getattr(self, name), choices)
-        for name, value in (("--batch-size", self.batch_size), ("--sequence-length", self.sequence_length)):
-            if not 1 <= value <= _MOST_SIZE:
-                raise UsageError(f"{name} is {value}; it must be from 1 to {_MOST_SIZE}")
         if not 0 <= self.lora_rank <= _MOST_RANK:
             raise UsageError(f"--lora-rank is {self.lora_rank}; it must be from 1 to {_MOST_RANK}, or 0 for none")
         if self.selective and self.checkpointing:
@@ -156,6 +156,9 @@ class TrainingSetup:
         self._check_details()
 
     def _check_details(self) -> None:
+        for name, value in (("--batch-size", self.batch_size), ("--sequence-length", self.sequence_length)):
+            if not 1 <= value <= _MOST_SIZE:
+                raise UsageError(f"{name} is {value}; it must be from 1 to {_MOST_SIZE}")
         if self.upcast and not self.quantized:
             raise UsageError("only what a 4-bit base leaves in 16 bits is cast up; give 4-bit weights with it")
         if not 0 < self.recomputed_share <= 1:

@@ -32,6 +32,7 @@ _WITH_DROPOUT = (
     "fsdp_qlora",
     "fsdp_qlora 2024-01",
     "VectorLM",
+    "universal-llm-trainer",
 )
 # Under FSDP's first form with transformers' reentrant checkpointing, adapters wrapped on their own as peft does:
 # the sources, and of which methods (PEFT's scripts take it for QLoRA only).
@@ -66,12 +67,13 @@ _FORMS: dict[str, dict[str, Any]] = {
     "norms-tied": {"head_norms": True, "tied": True},
     "norms-projection": {"head_norms": True, "head_norm_weights": "projection"},
     "gemma-2": {"norms_per_layer": 4},
+    "gemma-2-tied": {"norms_per_layer": 4, "tied": True, "caps_scores": True, "caps_logits": True},
 }
 
 
 def other_runs() -> Iterator[PublishedRun]:
-    """All rows, in order: of models that are whole, and of those that may be cut."""
-    for name in ("others.csv", "cut.csv"):
+    """All rows, in order: of models that are whole, of those that may be cut, and of memory alone."""
+    for name in ("others.csv", "cut.csv", "memory.csv"):
         yield from runs_of(FOLDER / name)
 
 

@@ -9,7 +9,7 @@ from raybench.performance_model.activations import checkpoint_bytes_per_token
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.presets import preset_named
-from raybench.performance_model.training_setup import PACKED_BYTES, Loss, TrainingSetup, heaviest
+from raybench.performance_model.training_setup import PACKED_BYTES, Loss, Strategy, TrainingSetup, heaviest
 
 MODEL = preset_named("llama-2-7b")
 EIGHT, ALONE = Layout(world_size=8, ranks_per_node=8), Layout(world_size=1, ranks_per_node=8)
@@ -129,3 +129,11 @@ def test_a_softmax_in_fp32_is_kept_with_what_the_values_are_multiplied_by(drops:
     wide, flash = replace(stored, wide_scores=True), replace(SETUP, wide_scores=True)
     assert kept(model, wide) - kept(model, flash) == model.heads * (1024 * each - 4)
     assert kept(model, wide) - kept(model, stored) == model.heads * 1024 * (2 if drops else 4)
+
+
+@pytest.mark.parametrize(("strategy", "each"), [("zero1", 4), ("zero2", 2), ("ddp", 4)])
+def test_gradients_are_in_the_type_of_the_programs_that_have_the_strategy(strategy: Strategy, each: int) -> None:
+    """DeepSpeed's ZeRO-2 in 16 bits, Megatron-LM's distributed optimizer in fp32; what is said holds."""
+    said = TrainingSetup(batch_size=1, sequence_length=8, strategy=strategy, gradient_bytes=4)
+    assert TrainingSetup(batch_size=1, sequence_length=8, strategy=strategy).gradient_bytes == each
+    assert said.gradient_bytes == replace(said, batch_size=2).gradient_bytes == 4

@@ -152,7 +152,7 @@ def ends_in_traceback(text: str) -> bool:
 
 def is_error(line: str) -> bool:
     """Whether a line tells of an error, and not that it is passed over, tried again, or none."""
-    if compiled(_OF_NCCL).search(line):
+    if "CCL " in line and compiled(_OF_NCCL).search(line):
         return bool(compiled(_GLUED).search(line))
     if not compiled(_ERROR).search(line.strip()):
         return False

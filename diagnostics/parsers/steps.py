@@ -35,6 +35,7 @@ _RATE = (
     rf"|\b(?:wps|tps): *{_POSITIVE}|bandwidth: *{_POSITIVE} ?[GM]i?B/s, avg_t"
     rf"|elapsed[ _]time[ _]per[ _]iteration[^:]*: *{_POSITIVE})"
 )
+_SIGNS_OF_A_RATE = ("/s", "/ s", "per", "flop", "s/it", "wps", "tps", "bandwidth")  # one is in all that _RATE matches
 # bars of downloads, of loading and of preparing data are no steps
 _PREPARES = (
     r"(?i:download|loading|tokeniz|\bmap\b|generating|capturing|filter|preprocess|warm ?up|compil|examples/s\]"
@@ -107,7 +108,9 @@ def is_unchecked_row(line: str) -> bool:
 
 def is_step(line: str) -> bool:
     """Whether a line tells that a step was done, by a finite loss beside a counter or by a throughput above zero."""
-    if compiled(_PREPARES).search(line) or "CCL " in line:
+    small = line.lower()
+    named = "loss" in small or any(sign in small for sign in _SIGNS_OF_A_RATE)
+    if not named or "CCL " in line or compiled(_PREPARES).search(line):
         return False
     return bool(compiled(_LOSS).search(line) and compiled(_COUNTER).search(line)) or tells_rate(line)
 
@@ -132,7 +135,8 @@ def progress_of(step: str) -> str:
 
 def tells_rate(line: str) -> bool:
     """Whether a line tells how much was done in a second, or how long a step took."""
-    return compiled(_RATE).search(line) is not None
+    small = line.lower()
+    return any(sign in small for sign in _SIGNS_OF_A_RATE) and compiled(_RATE).search(line) is not None
 
 
 def is_not_finite(line: str) -> bool:

@@ -37,6 +37,7 @@ from diagnostics.scanning.search import compiled_database, escaped, matches_apar
 
 DETAIL_LINES = 36_000  # of NCCL, in which the frequent kinds are read one by one; later ones only where unusual
 
+MAX_INDEXED_BYTES = 2**13  # of lines in which hundreds of literals are looked for at once
 MAX_WRAPPED_LINES = 3  # behind a warning, that may be the rest of it
 MAX_SHAPE_BYTES = 2**23  # of all shapes that one gate remembers
 SHAPE_OVERHEAD_BYTES = 100  # of each in a set
@@ -239,8 +240,12 @@ class Gate:
         dull, telling = self._dull, self._telling
         fresh = [number for number in unmarked if shapes[number] not in dull and shapes[number] not in telling]
         found = _foreign_among(lines, fresh)
-        for number in sorted(set(fresh).difference(found)):
-            if not _told_by_digits().any_in(shapes[number]):  # else a digit could change that it tells nothing
+        silent = sorted(set(fresh).difference(found))
+        none_told = not _told_by_digits().any_in(b"\n".join([shapes[number] for number in silent]))
+        for number in silent:
+            if none_told or not _told_by_digits().any_in(
+                shapes[number]
+            ):  # else a digit could change that it tells none
                 self._keep_shape(shapes[number], dull)
         for number in found:
             self._keep_shape(shapes[number], telling)
@@ -362,6 +367,19 @@ def _shortest(literals: Sequence[bytes]) -> tuple[bytes, ...]:
     return tuple(one for number, one in enumerate(literals) if index.numbers_in(one) == [number])
 
 
+@cache
+def _index_of_searched() -> LiteralIndex:
+    return LiteralIndex(_searched())
+
+
+def _held_by(text: bytes) -> list[bytes]:
+    """Which of the literals that are looked for a text holds: by its windows, of a long one by one after another."""
+    searched = _searched()
+    if len(text) <= MAX_INDEXED_BYTES:
+        return [searched[number] for number in _index_of_searched().numbers_in(text)]
+    return [literal for literal in searched if literal in text]
+
+
 def _foreign_among(lines: list[bytes], unmarked: list[int]) -> list[int]:
     """Numbers of the lines among ``unmarked`` that can matter: each literal is looked for in all of them at once."""
     if not unmarked:
@@ -372,9 +390,7 @@ def _foreign_among(lines: list[bytes], unmarked: list[int]) -> list[int]:
         total += len(lines[number]) + 1
     joined = b"\n".join([lines[number] for number in unmarked])
     found: set[int] = set()
-    for literal in _searched():
-        if literal not in joined:
-            continue  # as nearly all of them; a third of the time of find, which this is most of in a small log
+    for literal in _held_by(joined):
         place = joined.find(literal)
         while place >= 0:
             index = bisect_left(starts, place + 1) - 1

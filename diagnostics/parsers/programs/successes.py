@@ -11,7 +11,7 @@ _OF_LAUNCHERS = (
         "I1127 api.py:900] [default] worker group successfully finished. Waiting 300 seconds for other agents.",
     ),
     ("Job 'raysubmit_", r"Job 'raysubmit_\w+' succeeded", "Job 'raysubmit_Yg8' succeeded"),
-    ("(exit code 0)", r"^State: COMPLETED \(exit code 0\)", "State: COMPLETED (exit code 0)"),
+    ("State: COMPLETED", r"^State: COMPLETED \(exit code 0\)", "State: COMPLETED (exit code 0)"),
     ("ExitCode=0:0", r"\bJobState=COMPLETED\b.*\bExitCode=0:0\b", "JobState=COMPLETED Reason=None ExitCode=0:0"),
     (
         "exits successfully",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from raybench.errors import UsageError
 from raybench.performance_model.estimate import Estimate, estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory, largest_batch
@@ -47,17 +48,26 @@ class Way:
         return "kernel starts" if starts * math.sqrt(2) >= one.slowest.compute else "computation"  # more than the work
 
 
-def ways_to_train(request: EstimateRequest, samples_per_rank: int, *, cut: bool = True) -> tuple[Way, ...]:
+def ways_to_train(request: EstimateRequest, samples_per_step: int, *, cut: bool = True) -> tuple[Way, ...]:
     """All ways, those that fit first, the fastest of them first; then those that may fit; then by the memory needed.
 
     ``request``: model, machine, and what does not change. Each way has the largest micro-batch that fits and divides
     the samples of a rank and step, or one that leaves a tenth of the memory. Of ways that are as fast within 5 %, the
     simpler one comes first. What leaves less room, cuts the model, or shards as DeepSpeed does, has to be faster by a
-    tenth. Of those that cut it, which are looked for where ``cut`` says so, the best few are kept.
+    tenth. Of those that cut it, which are looked for where ``cut`` says so, the best few are kept. Of fewer samples
+    than ranks these alone are possible. Raises UsageError for samples that no way can spread over its replicas.
     """
-    ways = [_way(replace(request, setup=setup), samples_per_rank) for setup in _setups(request)]
-    plain = max((_preference(way) for way in ways if way.fits), default=0.0)
-    return ranked((*ways, *(_cut_ways(request, samples_per_rank, plain) if cut else ())))
+    samples, rest = divmod(samples_per_step, request.layout.world_size)
+    ways = [] if rest else [_way(replace(request, setup=setup), samples) for setup in _setups(request)]
+    if cut:
+        plain = max((_preference(way) for way in ways if way.fits), default=0.0)
+        ways += _cut_ways(request, samples_per_step, plain, alone=not ways)
+    if not ways:
+        raise UsageError(
+            f"--samples-per-step is {samples_per_step}; it must be a multiple of the {request.layout.world_size} ranks"
+            ", or of the replicas of a model that is cut"
+        )
+    return ranked(ways)
 
 
 def with_fewer_samples(way: Way) -> Way | None:
@@ -78,16 +88,20 @@ def ranked(ways: Iterable[Way]) -> tuple[Way, ...]:
     return tuple(sorted(ways, key=lambda way: _rank(way, best)))
 
 
-def _cut_ways(request: EstimateRequest, samples_per_rank: int, plain: float) -> list[Way]:
+def _cut_ways(request: EstimateRequest, samples_per_step: int, plain: float, *, alone: bool) -> list[Way]:
     """A few that fit with some room, and are faster than ``plain``, the best that cuts nothing.
 
     Room, since stages and experts are never as even as an estimate has them. Of those that are about as fast, the ones
-    that keep within a node what waits for its messages, then those that cut least.
+    that keep within a node what waits for its messages, then those that cut least. ``alone``: there are no others, so
+    that those that need least memory are named where none fits.
     """
     if request.memory_bytes is None:
         return []
-    found = [_cut_way(one, samples_per_rank * one.layout.cut_ranks) for one in cut_requests(request)]
+    spread = [one for one in cut_requests(request) if samples_per_step % one.layout.data == 0]
+    found = [_cut_way(one, samples_per_step // one.layout.data) for one in spread]
     fitting = [way for way in found if way.fits and _is_roomy(way) and _WORTH_IT * _preference(way) > _AS_FAST * plain]
+    if alone and not fitting:
+        return sorted(found, key=lambda way: way.estimate.peak)[:_CUT_WAYS]
     best = max(map(_preference, fitting), default=0.0)
     close = [way for way in fitting if _preference(way) * _CLOSE >= best]
     return sorted(close, key=lambda way: _cuts(way.estimate.request.layout))[:_CUT_WAYS]

@@ -145,6 +145,17 @@ def test_a_sequence_that_no_node_holds_is_cut_over_nodes() -> None:
     assert max(way["tensor_parallel"] * way["context_parallel"] for way in shorter) <= 8
 
 
+def test_fewer_samples_than_ranks_are_of_replicas_of_a_model_that_is_cut() -> None:
+    """Llama 3.1 405B is trained with 512 samples a step on 1024 H100 (Megatron-Bridge): that was refused."""
+    goal = ("--node-type", "p5.48xlarge", "--sequence-length", "8192", "--samples-per-step")
+    for way in planned("llama-405b", "--nodes", "128", *goal, "512")["ways"]:
+        replicas = 1024 // (way["tensor_parallel"] * way["context_parallel"] * way["pipeline_parallel"])
+        assert way["batch_size"] * way["accumulation"] * replicas == 512
+    none = planned("llama-405b", *P5, "--samples-per-step", "16", code=1)
+    assert none["reason"].startswith("nothing fits: nearest that does: --nodes ")
+    assert all(way["fits"] is False for way in none["ways"])
+
+
 def test_ranks_on_some_of_a_node_s_gpus_use_the_adapters_beside_them() -> None:
     one, two, eight = (planned("llama-8b", *P5, "--gpus-per-node", str(ranks))["ways"] for ranks in (2, 4, 8))
     sent = [next(way for way in ways if way["strategy"] == "fsdp")["tokens_per_second"] for ways in (one, two, eight)]
@@ -336,6 +347,8 @@ def test_samples_and_epochs_are_tokens() -> None:
         (("llama-8b", "--gpu", "H100", "--tokens", "1B", "--budget", "5"), "needs a price"),
         (("llama-8b", *P5, "--tokens", "1B", "--samples", "5"), "say the same"),
         (("llama-8b", *P5, "--samples-per-step", "33"), "multiple of the 32 ranks"),
+        (("llama-8b", *P5, "--samples-per-step", "0"), "multiple of the 32 ranks"),
+        (("mistral-7b", *P5, "--method", "lora", "--samples-per-step", "16"), "multiple of the 32 ranks, or of the"),
         (("llama-8b", "--nodes", "0", "--gpu", "H100"), "--nodes is 0"),
         (("llama-8b", *P5, "--tokens", "1B", "--epochs", "3"), "--epochs needs"),
     ],

@@ -51,7 +51,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
 
     request = estimate_request(_machine(options))
     per_step, assumed = _samples_per_step(options, request)
-    ways = ways_to_train(request, per_step // request.layout.world_size)
+    ways = ways_to_train(request, per_step)
     settings = measured_settings(options.machine)
     ways, measured = _with_measured(ways, settings, request, options.machine) if settings else (ways, ())
     goal = _goal(options, request)
@@ -136,14 +136,15 @@ def _machine(options: PlanOptions) -> EstimateOptions:
 
 
 def _samples_per_step(options: PlanOptions, request: "EstimateRequest") -> tuple[int, tuple[str, ...]]:
-    """Samples of a step over all ranks, a multiple of them, and what was assumed."""
+    """Samples of a step over all ranks, a multiple or a divisor of them, and what was assumed."""
     ranks = request.layout.world_size
     if options.samples_per_step is not None:
-        if options.samples_per_step < ranks or options.samples_per_step % ranks:
+        samples = options.samples_per_step
+        if samples < 1 or (samples % ranks and ranks % samples):
             raise UsageError(
-                f"--samples-per-step is {options.samples_per_step}; it must be a multiple of the {ranks} ranks"
+                f"--samples-per-step is {samples}; it must be a multiple of the {ranks} ranks, or divide them"
             )
-        return options.samples_per_step, ()
+        return samples, ()
     wanted = _ADAPTER_SAMPLES if options.method != "full" else _TOKENS_PER_STEP // request.setup.sequence_length
     samples = ranks * 2 ** max(0, round(math.log2(max(1, wanted) / ranks)))
     tokens = samples * request.setup.sequence_length
@@ -197,7 +198,7 @@ def _fitting_best(options: PlanOptions, *, cut: bool = True) -> "TrainingWay | N
 
     request = estimate_request(_machine(options))
     per_step, _ = _samples_per_step(options, request)
-    best = ways_to_train(request, per_step // request.layout.world_size, cut=cut)[0]
+    best = ways_to_train(request, per_step, cut=cut)[0]
     return _way(best, best, request, _goal(options, request), options.machine) if best.fits else None
 
 

@@ -18,12 +18,10 @@ from diagnostics.inputs.reader import MAX_LINE_BYTES
 from diagnostics.parsers.literal_index import LiteralIndex
 from diagnostics.scanning.literals import (
     ALWAYS,
-    BODIES,
     CONNECTED,
     DETAIL,
     EXPRESSIONS,
     FIRST_START,
-    FOREIGN,
     HEADS,
     INIT,
     INIT_MARK,
@@ -34,6 +32,7 @@ from diagnostics.scanning.literals import (
 )
 from diagnostics.scanning.repetition import behind_brackets, channel_key
 from diagnostics.scanning.search import compiled_database, escaped, matches_apart
+from diagnostics.scanning.unmarked import BODIES, FOREIGN
 
 DETAIL_LINES = 36_000  # of NCCL, in which the frequent kinds are read one by one; later ones only where unusual
 

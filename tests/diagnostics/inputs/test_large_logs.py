@@ -19,8 +19,9 @@ from diagnostics.inputs.reader import read_batches, read_range
 from diagnostics.reading import Reading
 from diagnostics.scanning import sifting, tally
 from diagnostics.scanning.gate import Gate
-from diagnostics.scanning.literals import FOREIGN, KNOWN_CONNECTED
+from diagnostics.scanning.literals import KNOWN_CONNECTED
 from diagnostics.scanning.sifting import Piece
+from diagnostics.scanning.unmarked import FOREIGN
 
 CASES = Path(__file__).parents[1] / "cases"
 

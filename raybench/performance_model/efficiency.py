@@ -7,10 +7,12 @@ and the start of kernels take longer than the GPU; a 4-bit base is unpacked agai
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from raybench.errors import UsageError
 from raybench.hardware.gpus import Gpu, gpu_for
+from raybench.performance_model.step.spreads import SPREADS, Spread, class_of, is_known, is_tuned
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 from raybench.performance_model.work import TYPES, Work, work_of
@@ -59,18 +61,13 @@ class Calibration:
         """Of one micro-batch: the starts hide behind the work where that is much longer."""
         return math.hypot(self.working_seconds(work), self.starting_seconds(work))
 
-    def spread(self, work: Work) -> float:
-        """The factor between the prediction and either bound, on a GPU of a family that is among the published rows."""
-        return self.widened(work, SPREAD)
-
-    def widened(self, work: Work, spread: float) -> float:
-        """The same factor, and what is not known of the kernels and their starts: errors independent of each other."""
-        starts = math.log(STARTS_SPREAD) * self.starting_share(work)
-        return math.exp(math.hypot(math.log(spread), math.log1p(self.unsure(work)), starts))
-
     def starting_share(self, work: Work) -> float:
         """How much of the time of a micro-batch follows from that of the starts: 0 hidden, 1 nothing else."""
         return (self.starting_seconds(work) / self.seconds(work)) ** 2
+
+    def masked_times(self, work: Work) -> float:
+        """How much longer it takes where samples are padded, and attention is given a mask for that."""
+        return 1 + work.masked / self.attention / self.seconds(work)
 
     def unsure(self, work: Work) -> float:
         """Share of the work that is there or not, where nobody says which kernels compute it: independent errors."""
@@ -87,49 +84,41 @@ class Calibration:
 
 # The fit of `tests/performance_model/calibration_fit.py` to all published rows; a test fits again and compares.
 CALIBRATION = Calibration(
-    products=0.7202,
-    half_hidden=195.1,
-    held=0.8178,
+    products=0.7182,
+    half_hidden=189,
+    held=0.8114,
     halved=1.25,
-    attention=0.5799,
-    elements=1.97,
-    separate=1.449,
-    logits=1.039,
-    adapters=1.385,
-    packed=16.27,
-    gptq=26.05,
-    block_seconds=0.004277,
-    adapter_seconds=7.982e-05,
+    attention=0.5811,
+    elements=2.002,
+    separate=1.583,
+    logits=1.03,
+    adapters=1.485,
+    packed=15.67,
+    gptq=25.85,
+    block_seconds=0.004199,
+    adapter_seconds=8.205e-05,
 )
-# Of step times around the prediction: on GPUs of families among the rows; on V100, whose sources are of 2020 to 2022;
-# where no such GPU is among the rows. These and the factors below are chosen so that, of each source that nothing was
-# fitted to, nine in ten step times are inside, a source counted once (tests/performance_model/leave_one_out.py).
-SPREAD, V100_SPREAD, SPREAD_OF_OTHERS = 1.24, 1.28, 1.33
-# Of AMD's, whose software changes faster than its GPUs: of 19 published trainings in bf16 and fp8 on MI300X, MI325X and
-# MI250 16 are inside.
-AMD_SPREAD = 1.42
-# Of models with experts: of 18 published trainings (tests/performance_model/published/experts.csv) 16 are within the
-# bounds. (That a block with experts starts more kernels: ``work.py``.)
 # Where a rank has all of a layer's experts, which most programs compute one after another: five published trainings of
 # Mixtral on one and two A100 take 1.08 to 1.44 times as long as a dense model of as much work.
-EXPERTS_SPREAD, EXPERTS_TOGETHER_TIMES = 1.55, 1.2
+EXPERTS_TOGETHER_TIMES = 1.2
 # How far programs differ in what no row can tell of the next one, as factors of which nine in ten are within: in how
 # fast they start kernels, where nothing but that takes time (Python, the CPU, how much is fused or captured); in what
 # an optimizer on the CPU holds up. Independent errors, added as squares. How a model is cut needs none: of 57 rows of
 # 15 sources 52 are inside without.
 STARTS_SPREAD, OFFLOAD_SPREAD = 1.6, 1.4
+# How much faster at most programs with kernels of their own start them: captured as graphs, or fused further.
+FEWER_STARTS = 2.0
 _STAND_IN = "a100"  # for a GPU that is not known, of which nothing depends on but the range that is shown
 _MOST_SHARE = 2.0  # at the peak, of nothing but scores half of which are dropped
-_KNOWN = frozenset({"A100", "A800", "H100", "H800", "H200", "B200", "GB200"})
-_KNOWN_OF_AMD = frozenset({"MI300X", "MI325X", "MI250", "MI250X"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Efficiency:
     """Share of the peak, low and high, and where it is from.
 
-    ``least_seconds``: of the start of a micro-batch's kernels, which is in the shares. ``spread``: the factor between
-    the middle and either bound. ``unsure``: how much faster fused kernels may be, where nobody says whether they are.
+    ``least_seconds``: of the start of a micro-batch's kernels, which is in the shares. ``slow`` and ``fast``: the
+    factors between the middle and the bounds, of what is fitted; 1 of what is given. ``unsure``: how much faster fused
+    kernels may be, where nobody says whether they are.
     Shares are of all scores of attention: a kernel that skips those which a causal mask drops may be above 1. With
     ``in_fp8`` they are of the peak in 16 bits, and have what fp8 gains in them. Raises UsageError for what is no range
     of shares.
@@ -139,7 +128,8 @@ class Efficiency:
     high: float
     source: str
     least_seconds: float = 0.0
-    spread: float = 1.0
+    slow: float = 1.0
+    fast: float = 1.0
     unsure: float = 0.0
     in_fp8: bool = False
 
@@ -148,6 +138,17 @@ class Efficiency:
             raise UsageError(
                 f"an efficiency of {self.low:g} to {self.high:g} is not a range of shares of the peak, such as 0.3:0.5"
             )
+
+    @property
+    def spread(self) -> float:
+        """The factor between the middle and either bound."""
+        return math.sqrt(self.slow * self.fast)
+
+    @property
+    def middle(self) -> "Efficiency":
+        """The share that is as likely too high as too low."""
+        share = min(_MOST_SHARE, self.low * self.slow)
+        return replace(self, low=share, high=share, slow=1.0, fast=1.0)
 
     def micro_batch_seconds(self, peak_seconds: float) -> tuple[float, float]:
         """Shortest and longest time of what takes ``peak_seconds`` at the peak."""
@@ -162,29 +163,43 @@ def expected_efficiency(
     power_watts: float | None = None,
     dtype: str = "bf16",
     calibration: Calibration = CALIBRATION,
+    spreads: Mapping[str, Spread] = SPREADS,
 ) -> Efficiency:
-    """What published trainings of such a size on such a GPU reach; wider where none of its family is among them."""
-    family = gpu.name.split()[0] if gpu else ""
-    known = family in _KNOWN
+    """What published trainings of such a size on such a GPU reach; wider where programs differ more."""
     stand_in = gpu if gpu is not None and any(map(gpu.peak_tflops, TYPES)) else gpu_for(_STAND_IN)
     work = work_of(stand_in, model, setup, power_watts, dtype)
-    others = {**dict.fromkeys(_KNOWN_OF_AMD, AMD_SPREAD), "V100": V100_SPREAD}
-    spread = calibration.spread(work) if known else calibration.widened(work, others.get(family, SPREAD_OF_OTHERS))
     share = work.at_peak / calibration.seconds(work)
-    is_known = known or family in others
-    source = f"fitted to published trainings on {family}" if is_known else "of other GPUs; none of this family is known"
     if model.experts:
         share /= EXPERTS_TOGETHER_TIMES if getattr(model, "expert_ranks", 1) == 1 else 1.0
-        spread = max(spread, calibration.widened(work, EXPERTS_SPREAD))
-        source = "of published trainings on it and of 18 of models with experts"
-    further = math.log(OFFLOAD_SPREAD) * (setup.offload != "none")
-    spread = math.exp(math.hypot(math.log(spread), further))
+    slow, fast = factors(work, calibration, spreads[class_of(gpu, model, setup)], setup)
     return Efficiency(
-        low=min(_MOST_SHARE, share / spread),
-        high=min(_MOST_SHARE, share * spread),
-        source=f"{source}; --efficiency replaces it",
+        low=min(_MOST_SHARE, share / slow),
+        high=min(_MOST_SHARE, share * fast),
+        source=f"{_source(gpu, model)}; --efficiency replaces it",
         least_seconds=calibration.starting_seconds(work),
-        spread=spread,
+        slow=slow,
+        fast=fast,
         unsure=calibration.unsure(work),
         in_fp8=dtype == "fp8",
     )
+
+
+def factors(work: Work, calibration: Calibration, spread: Spread, setup: TrainingSetup) -> tuple[float, float]:
+    """How many times as long as the fit the slowest takes, and how many times as fast the fastest is.
+
+    What is not known of kernels and of their starts, and what the CPU holds up, are errors independent of each other.
+    """
+    share = calibration.starting_share(work)
+    known = math.hypot(math.log1p(calibration.unsure(work)), math.log(OFFLOAD_SPREAD) * (setup.offload != "none"))
+    slow = math.hypot(math.log(spread.slow), known, math.log(STARTS_SPREAD) * share)
+    quick = FEWER_STARTS if is_tuned(setup) else STARTS_SPREAD
+    fast = math.hypot(math.log(spread.fast), known, math.log(quick) * share)
+    return math.exp(slow) * calibration.masked_times(work), math.exp(fast)
+
+
+def _source(gpu: Gpu | None, model: Transformer) -> str:
+    if model.experts:
+        return "of published trainings on it and of 18 of models with experts"
+    if gpu is None or not is_known(gpu):
+        return "of other GPUs; none of this family is known"
+    return f"fitted to published trainings on {gpu.name.split()[0]}"

@@ -4,6 +4,7 @@ Pure arithmetic over the other modules of this package. Each figure carries the 
 (the peak of a GPU, a price) is said to be unknown, with what to give.
 """
 
+import math
 from dataclasses import dataclass
 
 from raybench.performance_model.communication import StepSeconds, Traffic
@@ -12,8 +13,16 @@ from raybench.performance_model.efficiency import Efficiency
 from raybench.performance_model.measured_way import Measured
 from raybench.performance_model.memory import LONG_SHARE, MemoryEstimate, estimate_memory, largest_batch
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
-from raybench.performance_model.step.bounds import computation_of, model_flops_per_token, peak_tflops, step_bounds
+from raybench.performance_model.step.bounds import (
+    computation_of,
+    fitted_steps,
+    model_flops_per_token,
+    peak_tflops,
+    step_bounds,
+)
+from raybench.performance_model.step.links import has_open_fabric
 from raybench.performance_model.step.request import EstimateRequest, least_setup
+from raybench.performance_model.step.spreads import exposed_share
 from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.step.unknown import unknown_of
 from raybench.performance_model.update import update_seconds
@@ -39,6 +48,7 @@ class Estimate:
     nearest: NearestFit | None
     fastest: StepSeconds | None
     slowest: StepSeconds | None
+    fitted: tuple[tuple[StepSeconds, StepSeconds], ...]
     optimizer_seconds: tuple[float, float]
     unknown: tuple[str, ...]
     measured: Measured | None = None
@@ -94,11 +104,29 @@ class Estimate:
 
     @property
     def estimated_step_seconds(self) -> tuple[float, float] | None:
-        """Step time with everything hidden that can be and high efficiency; with nothing hidden and low efficiency."""
+        """Step time with everything hidden that can be and high efficiency; with nothing hidden and low efficiency.
+
+        How much is hidden and how fast computation is are independent of each other, and so are added as squares,
+        unless the efficiency is given; of links that nobody says, all that holds with either is within.
+        """
         if self.fastest is None or self.slowest is None:
             return None
-        slowest = self.slowest.most + self.optimizer_seconds[1]
-        return self.fastest.least + self.optimizer_seconds[0], slowest * (PRESSED_TIMES if self.is_pressed else 1.0)
+        if self.request.efficiency is not None and self.request.efficiency.spread == 1:
+            return self._between(self.fastest, self.slowest)
+        bounds = [self._around(*self._between(*steps)) for steps in self.fitted]
+        return min(low for low, _ in bounds), max(high for _, high in bounds)
+
+    def _around(self, least: float, most: float) -> tuple[float, float]:
+        """Bounds around what is likely between the least and the most that the fit has."""
+        hidden = math.log(most / least) / 2
+        middle = least * math.exp(2 * hidden * exposed_share(self.request.setup))
+        fast, slow = (math.log(side) for side in (self.efficiency.fast, self.efficiency.slow))
+        return middle * math.exp(-math.hypot(fast, hidden)), middle * math.exp(math.hypot(slow, hidden))
+
+    def _between(self, fastest: StepSeconds, slowest: StepSeconds) -> tuple[float, float]:
+        """With the update, and what it takes to let go of blocks."""
+        most = slowest.most + self.optimizer_seconds[1]
+        return fastest.least + self.optimizer_seconds[0], most * (PRESSED_TIMES if self.is_pressed else 1.0)
 
     @property
     def tokens_per_second(self) -> tuple[float, float] | None:
@@ -153,7 +181,7 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
     return Estimate(
         request=request,
         traffic=traffic,
-        communication_seconds=traffic.seconds(request.network) if request.network else None,
+        communication_seconds=_communication_seconds(request, traffic),
         memory=memory,
         least_memory=estimate_memory(request.model, least_setup(request), request.layout, accumulation=times),
         largest_batch=(
@@ -164,9 +192,15 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
         nearest=_nearest(request) if alone and limit is not None and memory.peak > request.sure_bytes else None,
         fastest=fastest,
         slowest=slowest,
+        fitted=fitted_steps(request, traffic, peak),
         optimizer_seconds=update_seconds(request.model, request.setup, request.layout, request.gpu),
         unknown=unknown_of(request, peak),
     )
+
+
+def _communication_seconds(request: EstimateRequest, traffic: Traffic) -> float | None:
+    network = None if has_open_fabric(request) else request.network
+    return None if network is None else traffic.seconds(network)
 
 
 def _nearest(request: EstimateRequest) -> NearestFit | None:

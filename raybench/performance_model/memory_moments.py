@@ -157,11 +157,15 @@ class Step:
 
     @property
     def _scores(self) -> int:
+        if not getattr(self.model, "scores", True):  # a stage of a pipeline without the output layer
+            return 0
         return (self.setup.tokens - self.setup.batch_size) * self.model.vocabulary
 
     @property
     def output_gradient(self) -> float:
         """Of the output layer's backward pass: the logits' gradient, with the weight's and the input's."""
+        if not getattr(self.model, "scores", True):
+            return 0.0
         scores = self.setup.tokens * self.model.vocabulary * self.setup.compute_bytes
         if self.setup.loss == "chunked":
             scores //= _CHUNKS

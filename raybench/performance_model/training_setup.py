@@ -77,8 +77,8 @@ class TrainingSetup:
     checkpointing without reentry does not reach them. ``on_streams``: shards are gathered on streams of their own, as
     FSDP's first form and ZeRO-3 do; the allocator has a pool for each. ``masked_attention``: it is given a mask, which
     PyTorch's flash kernel does not take. ``native_attention``: by instructions of the GPU's own generation
-    (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2; None: unknown. ``wide_norms``: autocast computes
-    RMSNorm in fp32, as PyTorch's does from 2.12 on (pytorch/pytorch#188955); before, in the type of what it reads.
+    (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2. Of both None: unknown. ``wide_norms``: autocast
+    computes RMSNorm in fp32, as PyTorch's does from 2.12 on (pytorch/pytorch#188955); before, in the type it reads.
     ``wide_scores``: where scores are stored, their softmax is in fp32 and kept, as is its cast (transformers'
     ``eager``). ``loss_open``: nobody says which loss it is; memory has ``loss``, times lie between it and a fused one.
 
@@ -131,7 +131,7 @@ class TrainingSetup:
     holds_inputs: bool = False
     frozen_inputs: FrozenInputs = "dropped"
     on_streams: bool = False
-    masked_attention: bool = False
+    masked_attention: bool | None = None
     wide_norms: bool = True
     wide_scores: bool = False
     loss_open: bool = False

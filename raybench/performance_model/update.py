@@ -7,9 +7,10 @@ from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
-# Of a node's CPUs for a billion parameters, DeepSpeed's Adam and a plain one (ZeRO-Offload, Ren et al. 2021, table 4).
-# Weak: from memory; that they are 5 to 7 times apart is in DeepSpeed's tutorial (docs/_tutorials/zero-offload.md).
-CPU_SECONDS_PER_BILLION = (0.22, 1.4)
+# Of a node's CPUs for a billion parameters: PyTorch's fused Adam, all of it in 16 bits (4 s of 405 billion on 8 nodes
+# of H100: LambdaLabsML/distributed-training-guide, 05-training-llama-405b), and a plain one (ZeRO-Offload, Ren et al.
+# 2021, table 4; weak: from memory; 5 to 7 times as long as DeepSpeed's by docs/_tutorials/zero-offload.md).
+CPU_SECONDS_PER_BILLION = (0.08, 1.4)
 # Of DeepSpeed's, which ZeRO has; the longest with half as many cores a parameter.
 _ZERO_SECONDS_PER_BILLION = (0.22, 0.44)
 # How often PyTorch's Adam over lists of tensors reads or writes an element, one operation after another, against a

@@ -52,6 +52,7 @@ _FP8_BYTES, _FUSED_FP8_BYTES, _AMD_FP8_BYTES = (1.0, 9.0), (1.0, 3.0), (1.0, 27.
 # takes a mask (and skips no scores). Mistral-7B by LoRA had 3247 and 2483 tokens/s without and with one at 4096 tokens,
 # 3083 and 1918 at 8192 (github.com/huggingface/transformers, issue 30461): 2.62 times at both lengths.
 _MASKED_TIMES = 2.62
+_LOSSES_OF_TRANSFORMERS = ("transformers", "transformers-kept", "narrow", "fused-fp32")
 _CAUSAL_SHARE = 0.5  # of the scores, where blocks that the mask drops are skipped
 # Elements of the residual stream and of the MLP's inner width that element-wise kernels read and write for a token and
 # block, forward and backward: norms, residual sums, rotation; SiLU or GELU and its product.
@@ -70,6 +71,9 @@ _EXPERTS_STARTS = 2.4
 # The same of a dense block of a model that is cut, whose ranks start collectives and wait for each other's: of the fits
 # with 1, 1.25, 1.5 and 2 the second is nearest to the 57 published rows of 15 sources, and to all others.
 _CUT_STARTS = 1.25
+# The same under DeepSpeed's ZeRO-3, whose hooks run before and after each module: of short sequences, where starts take
+# most of the time, five published trainings (Qwen) take 1.3 to 1.9 times as long as without.
+_HOOKED_STARTS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,7 @@ class Work:
     ``is_halved``: it sums in fp32 at half the rate of its units (GeForce), which neither power nor memory then
     holds back. ``casts``: what fp8 casts on average, and ``unsure_casts`` how much more or less it may be; so
     ``unsure_logits``, of a loss that nobody names, and ``unsure_products``, of an output layer of an even width.
+    ``masked``: how much more attention takes where it is given a mask, which no row says.
     """
 
     at_peak: float
@@ -103,6 +108,7 @@ class Work:
     unsure_casts: float = 0.0
     unsure_logits: float = 0.0
     unsure_products: float = 0.0
+    masked: float = 0.0
     is_held: bool = False
     is_halved: bool = False
     is_gptq: bool = False
@@ -147,13 +153,14 @@ def work_of(
         unsure_casts=unsure_casts,
         attention=slow * attended_seconds,
         unsure_attention=unsure * attended_seconds,
+        masked=_masked_more(setup, is_held, slow) * attended_seconds,
         elements=tokens * model.layers * (width * (1 + again / 3) + _score_bytes(model, setup)) / bandwidth,
         separate=separate * (0.5 if has_separate is None else float(has_separate)),
         logits=logits * moved,
         unsure_logits=logits * unsure_moved,
         adapters=tokens * _adapter_bytes(model, setup) / bandwidth,
         packed=(2 + again) * model.linear_parameters / bandwidth if setup.quantized else 0.0,
-        blocks=_started_blocks(model) * (1 + again / 3),
+        blocks=_started_blocks(model, setup) * (1 + again / 3),
         adapted=model.layers * targets * (1 + again / 3),
         hidden=model.hidden * _narrowness(gpu, setup, dtype),
         unsure=separate / 2 if has_separate is None else 0.0,
@@ -163,9 +170,10 @@ def work_of(
     )
 
 
-def _started_blocks(model: Transformer) -> float:
+def _started_blocks(model: Transformer, setup: TrainingSetup) -> float:
     """Blocks whose kernels are started, in units of a dense one's."""
     dense = _CUT_STARTS if isinstance(model, ModelPart) else 1.0
+    dense *= _HOOKED_STARTS if setup.strategy == "zero3" else 1.0
     return sum(kind.layers * (_EXPERTS_STARTS if kind.experts else dense) for kind in model.kinds())
 
 
@@ -210,6 +218,24 @@ def _attention_times(setup: TrainingSetup, is_held: bool) -> tuple[float, float]
     if setup.native_attention is None:
         return (1 + slowest) / 2, (slowest - 1) / 2
     return (1.0 if setup.native_attention else slowest), 0.0
+
+
+def may_be_masked(setup: TrainingSetup) -> bool:
+    """Whether samples of a micro-batch may be padded to one length, and attention be given a mask for it.
+
+    As transformers does where it is PyTorch's attention, of several samples that are not packed; nothing says which.
+    """
+    theirs = setup.kernels == "plain" and setup.loss in _LOSSES_OF_TRANSFORMERS
+    is_fixed = setup.whole_attention or not setup.flash_attention or bool(setup.compiled)
+    return theirs and setup.batch_size > 1 and not is_fixed and setup.masked_attention is None
+
+
+def _masked_more(setup: TrainingSetup, is_held: bool, slow: float) -> float:
+    """How often more the time of attention one with a mask takes: of all scores, by the kernel that takes one."""
+    if not may_be_masked(setup):
+        return 0.0
+    instructions = 1 / _AMPERE_INSTRUCTIONS_SHARE if is_held else 1.0
+    return _MASKED_TIMES * instructions / _CAUSAL_SHARE - slow
 
 
 def clock_share(gpu: Gpu, power_watts: float | None) -> float:

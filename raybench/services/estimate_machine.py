@@ -60,7 +60,8 @@ def network_of(options: "EstimateOptions", machine: Machine, layout: "Layout") -
         links is not None and links.latency_seconds and (links.nodes, links.ranks) == (layout.nodes, layout.world_size)
     ):
         network = replace(network, launch_seconds=links.latency_seconds, node_hop_seconds=0.0, fabric_hop_seconds=0.0)
-    network.bandwidth_gb_per_s(layout.world)  # refuses here, before anything is computed
+    if machine.gpu is None:  # of one that is known its nodes' usual links are
+        network.bandwidth_gb_per_s(layout.world)  # refuses here, before anything is computed
     return network
 
 

@@ -63,7 +63,7 @@ def middle_of(way: dict[str, Any]) -> float:
 
 
 def test_where_no_speed_is_known_pytorch_s_own_ways_come_first() -> None:
-    plan = planned("llama-8b", "--nodes", "4", "--gpu", "H100")
+    plan = planned("llama-8b", "--nodes", "4", "--memory", "80G")
     assert plan["ways"][0]["tokens_per_second"] is None
     assert plan["ways"][0]["strategy"].startswith("fsdp")
     assert plan["ways"][0]["command"]
@@ -241,7 +241,7 @@ def test_without_the_memory_of_the_gpu_nothing_is_said_to_fit() -> None:
 
 def test_the_commands_that_start_the_best_are_whole(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(QWEN))
-    plan = planned(str(tmp_path), *P5)
+    plan = planned(str(tmp_path), *P5, "--sequence-length", "4096")  # where recomputation is as fast
     best = plan["ways"][0]
     assert (best["strategy"], best["activation_checkpointing"]) == ("fsdp", True)
     options = parsed(best["command"])
@@ -312,7 +312,7 @@ def parsed(line: str) -> dict[str, Any]:
     ("arguments", "words"),
     [
         (("llama-8b", *P5, "--tokens", "15B"), ("raybench train --nodes 4 --strategy fsdp", "--full")),
-        (("llama-70b", *P5, "--tokens", "1B", "--budget", "100"), ("misses the budget", "hours, 1,7", "  7.8")),
+        (("llama-70b", *P5, "--tokens", "1B", "--budget", "100"), ("misses the budget", "hours, 1,8", "  8.4")),
     ],
 )
 def test_it_is_one_screen_with_verdict_table_and_command(arguments: tuple[str, ...], words: tuple[str, ...]) -> None:

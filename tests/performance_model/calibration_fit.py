@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, fields
 from raybench.performance_model.efficiency import Calibration
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.parallel.part import local_setup, part_of
+from raybench.performance_model.step.links import has_open_fabric
+from raybench.performance_model.step.spreads import exposed_share
 from raybench.performance_model.work import Work, work_of
 from tests.performance_model.published_run import PublishedRun
 
@@ -53,14 +55,16 @@ class Observation:
     first: float
     last: float
     update: tuple[float, float]
+    exposed: float
 
     def predicted(self, calibration: Calibration) -> float:
-        """The middle of the bounds: all communication hidden that can be, and none."""
+        """What is likely between all communication hidden that can be, and none."""
         compute = calibration.seconds(self.work) * self.accumulation
         own = compute * self.forward_share
         least = max(own + self.first, self.forward) + max(compute - own + self.last, self.backward)
         most = compute + self.forward + self.backward
-        return math.sqrt((least + self.update[0]) * (most + self.update[1]))
+        least, most = least + self.update[0], most + self.update[1]
+        return float(least * (most / least) ** self.exposed)
 
     def error(self, calibration: Calibration) -> float:
         """Logarithm of predicted over published."""
@@ -68,8 +72,12 @@ class Observation:
 
 
 def observations(runs: Iterable[PublishedRun]) -> list[Observation]:
-    """Of the runs whose step time is published."""
-    return [_observation(run, run.step_seconds) for run in runs if run.step_seconds is not None]
+    """Of the runs whose step time is published, and what joins their nodes."""
+    return [
+        _observation(run, run.step_seconds)
+        for run in runs
+        if run.step_seconds is not None and not has_open_fabric(run.request)
+    ]
 
 
 def _observation(run: PublishedRun, seconds: float) -> Observation:
@@ -89,6 +97,7 @@ def _observation(run: PublishedRun, seconds: float) -> Observation:
         first=traffic.shortest_seconds(network, "forward"),
         last=traffic.shortest_seconds(network, "backward"),
         update=answer.optimizer_seconds,
+        exposed=exposed_share(setup),
     )
 
 

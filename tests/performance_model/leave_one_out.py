@@ -2,13 +2,15 @@
 
     python -m tests.performance_model.leave_one_out
 
-Each source is left out in turn, the constants are fitted to all the others, and its rows are estimated. Beside the
-memory stand other tools' formulas on the same rows. Half a minute. The factors between the fit and a bound are the
-same throughout. The last line has "fits" with the margin that the other sources would have had chosen.
+Each source is left out in turn, the constants are fitted to all the others, the factors between the fit and a bound are
+calibrated on how far the others are from fits that they were left out of, and its rows are estimated. Beside the
+memory stand other tools' formulas on the same rows. A minute. Left in are the choices of mechanisms: what is widened
+by what, which constants there are. The last line has "fits" with the margin that
+the other sources would have had chosen.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -17,10 +19,12 @@ from raybench.performance_model.estimate import estimate
 from raybench.performance_model.memory import MemoryEstimate
 from raybench.performance_model.parallel.part import local_setup, part_of
 from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.step.spreads import SPREADS, Spread
 from tests.performance_model.calibration_fit import fitted, observations
 from tests.performance_model.other_formulas import FORMULAS
 from tests.performance_model.published_run import PublishedRun
 from tests.performance_model.published_runs import all_runs
+from tests.performance_model.spread_fit import Need, calibrated, need
 
 # Of rows that ran out of memory, as many may be told to fit where a margin is chosen.
 _WRONG_SHARE, _MOST_PERCENT = 0.03, 100
@@ -45,16 +49,35 @@ class Outcome:
 
 def leave_one_out(runs: Sequence[PublishedRun]) -> list[Outcome]:
     """Every row, estimated with constants that were fitted to the other sources."""
-    outcomes: list[Outcome] = []
+    fits = fits_without(runs)
+    needs = needs_of(runs, fits)
+    return [
+        outcome(run, fits[source], calibrated(one for one in needs if one.source != source))
+        for source in fits
+        for run in runs
+        if run.source == source
+    ]
+
+
+def fits_without(runs: Sequence[PublishedRun]) -> dict[str, Calibration]:
+    """Of each source the constants that are fitted to all others."""
     observed = observations(runs)
-    for source in sorted({run.source for run in runs}):
-        others = [row for row in observed if row.source != source]
-        calibration = fitted(others) if len(others) < len(observed) else CALIBRATION  # that of them all
-        outcomes += [outcome(run, calibration) for run in runs if run.source == source]
-    return outcomes
+    timed = {row.source for row in observed}
+    return {
+        source: fitted([row for row in observed if row.source != source], start=CALIBRATION)
+        if source in timed
+        else CALIBRATION
+        for source in sorted({run.source for run in runs})
+    }
 
 
-def outcome(run: PublishedRun, calibration: Calibration) -> Outcome:
+def needs_of(runs: Sequence[PublishedRun], fits: Mapping[str, Calibration]) -> list[Need]:
+    """How far each step time is from the fit to the other sources."""
+    found = (need(run, fits[run.source]) for run in runs)
+    return [one for one in found if one is not None]
+
+
+def outcome(run: PublishedRun, calibration: Calibration, spreads: Mapping[str, Spread] = SPREADS) -> Outcome:
     """One row with the given constants."""
     ask = run.request
     part, setup = part_of(ask.model, ask.layout), local_setup(ask.setup, ask.layout)
@@ -65,16 +88,16 @@ def outcome(run: PublishedRun, calibration: Calibration) -> Outcome:
         power_watts=ask.power_watts,
         dtype=ask.dtype,
         calibration=calibration,
+        spreads=spreads,
     )
     answer = estimate(replace(ask, efficiency=given), alone=False)
     bounds, seconds = answer.step_seconds, run.step_seconds
-    known = bounds is not None and seconds is not None
     return Outcome(
         source=run.source,
         has_adapters=ask.setup.lora_rank > 0,
-        inside=bounds[0] <= seconds <= bounds[1] if known else None,  # type: ignore[index,operator]
-        width=bounds[1] / bounds[0] if known else None,  # type: ignore[index]
-        ratio=(bounds[0] * bounds[1]) ** 0.5 / seconds if known else None,  # type: ignore[index,operator]
+        inside=bounds[0] <= seconds <= bounds[1] if bounds and seconds else None,
+        width=bounds[1] / bounds[0] if bounds and seconds else None,
+        ratio=(bounds[0] * bounds[1]) ** 0.5 / seconds if bounds and seconds else None,
         memory=_memory(answer.memory, run.memory_is, float(ask.memory_bytes or 0)) / run.memory_bytes
         if run.memory_bytes
         else None,

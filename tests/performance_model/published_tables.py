@@ -32,8 +32,9 @@ _WITH_DROPOUT = (
     "fsdp_qlora",
     "fsdp_qlora 2024-01",
     "VectorLM",
-    "universal-llm-trainer",
+    *("FlagPerf", "GLM-4", "lit-llama", "universal-llm-trainer"),
 )
+_JOINED = ("LitGPT", "LitGPT threads", "lightning-thunder", "lit-llama")
 # Under FSDP's first form with transformers' reentrant checkpointing, adapters wrapped on their own as peft does:
 # the sources, and of which methods (PEFT's scripts take it for QLoRA only).
 _HOLDS_INPUTS: dict[str, tuple[str, ...]] = {"fms-acceleration": ("lora", "qlora"), "PEFT": ("qlora",)}
@@ -44,6 +45,7 @@ _HOLD_FROZEN_INPUTS = ("fsdp_qlora 2024-01",)
 _FSDP2 = ("torchtitan", "torchao", "torchtune", "torchtune threads", "KempnerForge", "NeMo", "OLMo-core", "MaxText")
 # transformers from 4.40.0 (April 2024) to the summer gave sdpa a mask whether a sample was padded or not.
 _MASKED = ("chenyaofo",)
+_NOT_MASKED = ("LLaMA-Factory", "fms-acceleration")  # by flash-attn, which takes lengths
 _PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq"}
 _GPT = {"gated": False, "norm": "layer", "biases": True, "tied": True}
 _FORMS: dict[str, dict[str, Any]] = {
@@ -68,6 +70,9 @@ _FORMS: dict[str, dict[str, Any]] = {
     "norms-projection": {"head_norms": True, "head_norm_weights": "projection"},
     "gemma-2": {"norms_per_layer": 4},
     "gemma-2-tied": {"norms_per_layer": 4, "tied": True, "caps_scores": True, "caps_logits": True},
+    "gpt-bare": {"gated": False, "norm": "layer", "tied": True, "positions": 2048},
+    "llama-dropped": {"drops": True},
+    "megatron": {"tied": True, "biases": True, "positions": 8192, "drops": True},  # what its script does not name
 }
 
 
@@ -164,8 +169,8 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         holds_inputs=_holds_inputs(row),
         frozen_inputs=_frozen_inputs(row["source"]),
         adapter_dropout=row["source"] in _WITH_DROPOUT,
-        joined_projections=row["source"].startswith("LitGPT"),
-        masked_attention=row["source"] in _MASKED,
+        joined_projections=row["source"] in _JOINED,
+        masked_attention=True if row["source"] in _MASKED else False if row["source"] in _NOT_MASKED else None,
         offload=row["offload"] or "none",  # type: ignore[arg-type]
         flash_attention=row["flash_attention"] == "yes",
         fused_optimizer=row["optimizer"].endswith("-fused"),

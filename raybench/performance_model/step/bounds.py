@@ -1,8 +1,12 @@
 """Between which bounds a step takes its time: the fastest and the slowest computation, with what is sent beside it."""
 
+from dataclasses import replace
+
 from raybench.performance_model.communication import StepSeconds, Traffic, step_seconds
 from raybench.performance_model.efficiency import Efficiency, expected_efficiency
+from raybench.performance_model.layout import Network
 from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of, stage_imbalance
+from raybench.performance_model.step.links import networks_of
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import TrainingSetup
 
@@ -44,9 +48,30 @@ def computation_of(request: EstimateRequest) -> Efficiency:
 def step_bounds(
     request: EstimateRequest, traffic: Traffic, peak_tflops: float | None
 ) -> tuple[StepSeconds | None, StepSeconds | None]:
-    """The step with the fastest computation, and with the slowest."""
-    if peak_tflops is None or request.network is None:
+    """The step with the fastest computation and links, and with the slowest."""
+    networks = networks_of(request)
+    if peak_tflops is None or networks is None:
         return None, None
+    return _steps(request, traffic, peak_tflops, networks)
+
+
+def fitted_steps(
+    request: EstimateRequest, traffic: Traffic, peak_tflops: float | None
+) -> tuple[tuple[StepSeconds, StepSeconds], ...]:
+    """The step with computation as fast as the fit has it, once with each of the links that it may have.
+
+    Each with the fewest operations, and with the most. Empty where nothing is known of the links or the peak.
+    """
+    networks = networks_of(request)
+    if peak_tflops is None or networks is None:
+        return ()
+    middle = replace(request, efficiency=computation_of(request).middle)
+    return tuple(_steps(middle, traffic, peak_tflops, (network, network)) for network in dict.fromkeys(networks))
+
+
+def _steps(
+    request: EstimateRequest, traffic: Traffic, peak_tflops: float, networks: tuple[Network, Network]
+) -> tuple[StepSeconds, StepSeconds]:
     layout, setup = request.layout, local_setup(request.setup, request.layout)
     least, most = (
         setup.tokens * flops / layout.cut_of_a_token / (peak_tflops * 1e12)
@@ -58,7 +83,8 @@ def step_bounds(
     share, times = forward_share(request.setup), request.accumulation
     bubble = bubble_share(layout, times)
     shortest, longest = (
-        step_seconds(one * times, traffic, request.network, forward_share=share, bubble=bubble) for one in work
+        step_seconds(one * times, traffic, network, forward_share=share, bubble=bubble)
+        for one, network in zip(work, networks, strict=True)
     )
     return shortest, longest
 

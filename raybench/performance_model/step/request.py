@@ -66,4 +66,6 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
         lean = replace(lean, kernels="fused", upcast=False, holds_inputs=False, wide_scores=False)
     if lean.kernels == "fused":
         lean = replace(lean, keeps_least=True, has_8bit_inputs=request.dtype == "fp8")
+    if lean.is_zero:  # a program may add gradients up in the compute type as well: DeepSpeed, --grad-reduce-in-bf16
+        lean = replace(lean, gradient_bytes=min(lean.gradient_bytes, lean.compute_bytes))
     return lean if request.loss_known else replace(lean, loss="chunked")

@@ -1,6 +1,7 @@
 """What an estimate cannot say, and what to give for it."""
 
 from raybench.performance_model.counted_model import CountedModel
+from raybench.performance_model.step.links import fabrics_of, has_open_fabric
 from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.work import has_slower_attention
@@ -13,6 +14,8 @@ def unknown_of(request: EstimateRequest, peak: float | None) -> tuple[str, ...]:
     reasons = []
     if request.network is None:
         reasons.append(f"times: {request.network_unknown or 'nothing is known of the network'}")
+    elif has_open_fabric(request):
+        reasons.append(_open_fabric(request))
     if request.gpu is None:
         reasons.append("step time, throughput and MFU: the GPU is not known; give --gpu or --node-type")
     elif peak is None:
@@ -24,6 +27,14 @@ def unknown_of(request: EstimateRequest, peak: float | None) -> tuple[str, ...]:
     if request.price is None:
         reasons.append("cost: no price; give --price or a --node-type with a list price")
     return tuple(reasons)
+
+
+def _open_fabric(request: EstimateRequest) -> str:
+    what = "the network between nodes; give --nic-gb-per-s or --node-type"
+    if request.gpu is None:
+        return f"times: {what}"
+    low, high = (8 * rate for rate in fabrics_of(request.gpu))
+    return f"{what}; the step is of {low:g} to {high:g} Gbit/s a node, as such GPUs mostly have"
 
 
 def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:

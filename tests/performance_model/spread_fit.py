@@ -1,0 +1,92 @@
+"""How far step times are from the fit, and the factors of each class that hold nine in ten of them.
+
+Each source has one vote in a class, which its rows share; of sources that nothing was fitted to.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from raybench.performance_model.efficiency import Calibration, expected_efficiency
+from raybench.performance_model.estimate import estimate
+from raybench.performance_model.parallel.part import local_setup, part_of
+from raybench.performance_model.step.links import networks_of
+from raybench.performance_model.step.spreads import SPREADS, Spread, class_of, exposed_share
+from raybench.performance_model.work import work_of
+from tests.performance_model.published_run import PublishedRun
+
+_SIDE_SHARE = 0.95  # of the votes of a class, on either side
+_POOLED = 10.0  # votes of all classes that each has beside its own: one of few sources is no narrower than all are
+_NOT_FITTED = ("experts",)  # of tables of their own
+_NONE = Spread(slow=1.0, fast=1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """The least factors of its class with which one published step time is inside; 1 where it is without."""
+
+    source: str
+    name: str
+    slow: float
+    fast: float
+
+
+def need(run: PublishedRun, calibration: Calibration) -> Need | None:
+    """Of one row; None where no step time is published, or the links may be of several kinds."""
+    ask, seconds, networks = run.request, run.step_seconds, networks_of(run.request)
+    if seconds is None or ask.gpu is None or networks is None or networks[0] != networks[1]:
+        return None
+    part, setup = part_of(ask.model, ask.layout), local_setup(ask.setup, ask.layout)
+    name = class_of(ask.gpu, part, setup)
+    given = expected_efficiency(
+        ask.gpu, part, setup, power_watts=ask.power_watts, dtype=ask.dtype, calibration=calibration,
+        spreads={**SPREADS, name: _NONE},
+    )  # fmt: skip
+    bounds = estimate(replace(ask, efficiency=given.middle), alone=False).step_seconds
+    if bounds is None:
+        return None
+    masked = math.log(calibration.masked_times(work_of(ask.gpu, part, setup, ask.power_watts, ask.dtype)))
+    hidden = math.log(bounds[1] / bounds[0]) / 2
+    error = math.log(seconds / bounds[0]) - 2 * hidden * exposed_share(ask.setup)
+    slower, faster = (_beyond(one, hidden) for one in (error, -error))
+    return Need(
+        source=run.source,
+        name=name,
+        slow=math.exp(_beyond(slower - masked, math.log(given.slow) - masked)),
+        fast=math.exp(_beyond(faster, math.log(given.fast))),
+    )
+
+
+def _beyond(error: float, known: float) -> float:
+    """What must be added to what is known, as an independent error, for all of the error to be within."""
+    return math.sqrt(error**2 - known**2) if error > known else 0.0
+
+
+def calibrated(needs: Iterable[Need]) -> dict[str, Spread]:
+    """The factors of each class; those that it has of one without rows."""
+    rows = list(needs)
+    classes: dict[str, list[Need]] = defaultdict(list)
+    for one in rows:
+        classes[one.name].append(one)
+    return dict(SPREADS) | {
+        name: Spread(slow=_covering(own, rows, "slow"), fast=_covering(own, rows, "fast"))
+        for name, own in classes.items()
+        if name not in _NOT_FITTED
+    }
+
+
+def _covering(own: Sequence[Need], rows: Sequence[Need], side: str) -> float:
+    """The least factor that covers as many of a class's votes, with some of all classes' beside them."""
+    votes = sorted([*_votes(own, side, 1.0), *_votes(rows, side, _POOLED / len({one.source for one in rows}))])
+    covered, every = 0.0, sum(weight for _, weight in votes)
+    for value, weight in votes:
+        covered += weight
+        if covered >= (_SIDE_SHARE - 1e-9) * every:
+            return value
+    return votes[-1][0]
+
+
+def _votes(rows: Sequence[Need], side: str, each: float) -> list[tuple[float, float]]:
+    counts: Mapping[str, int] = Counter(one.source for one in rows)
+    return [(float(getattr(one, side)), each / counts[one.source]) for one in rows]

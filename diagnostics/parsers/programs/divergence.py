@@ -107,6 +107,12 @@ PATTERNS = (
             "[Rank 6] Process group watchdog thread terminated with exception: [Rank 6] Watchdog caught co",
         ),
     ),
+    Pattern(  # of the stack that PyTorch prints with it
+        kind="timeout-signal",
+        literal="WorkNCCL::checkTimeout",
+        expression=r"frame #\d+: c10d::ProcessGroupNCCL::WorkNCCL::checkTimeout",
+        samples=("frame #1: c10d::ProcessGroupNCCL::WorkNCCL::checkTimeout(std::optional<long>) + 0x1d2 (0x7f in x)",),
+    ),
     Pattern(
         kind="ranks-at",
         literal="] started ",

@@ -105,7 +105,7 @@ _TRAINING = (
     ),
     (
         "RayTaskError(",
-        r"RayTaskError\(\w+\).*",
+        r"RayTaskError\(\w+(?:\)|$).*",
         "ray.exceptions.RayTaskError(RuntimeError): ray::RayTrainWorker.get_next() (pid=123, ip=10.0.0.1)",
     ),
     ("Container failed", r"Container failed !!!", "LAUNCH ERROR 2022-11-21 02:35:54,385 Container failed !!!"),

@@ -147,6 +147,18 @@ _KILLED = (
     ("Killed", rf"{CARRIED} ?(?P<signal>Killed)\s*$", "Killed"),
     ("Bus error", rf"{CARRIED} ?(?P<signal>Bus error)(?: \(core dumped\))?\s*$", "Bus error (core dumped)"),
     ("Aborted", rf"{CARRIED} ?(?P<signal>Aborted)\s*$", "Aborted"),
+    *(  # as shells say it in other languages
+        (word, rf"{CARRIED}.{{0,120}}?(?P<signal>{word})(?: |\(|\s*$)", f"train.sh: line 3: 4117 {word} (core dumped)")
+        for word in (
+            "已杀死",
+            "段错误",
+            "总线错误",
+            "已放弃",
+            "Getötet",
+            "Speicherzugriffsfehler",
+            "Erreur de segmentation",
+        )
+    ),
     (
         "(abort+0x",
         r"\blibc\.so\.\d+\((?P<signal>abort)\+0x[0-9a-f]+\)",

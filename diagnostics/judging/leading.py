@@ -3,7 +3,7 @@
 A log that leaves the question open may hold remarks on its network, its plugins, its host. What keeps it open stands
 before them: a start that no line shows to be complete, ranks that are not in the log, a network that no line names, an
 error at the end that no rule knows. Behind them it stands where a line tells for certain of a slower path (GPUDirect
-RDMA, SHARP), and of a log that merely does not show a start: nothing was begun there that could hang.
+RDMA, SHARP, NICs that are not used), and of a log that merely does not show a start: nothing was begun there that could hang.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,11 @@ from diagnostics.rules.base import conclude
 from diagnostics.rules.program.run_failed import AT_THE_END
 
 _ABOUT_THE_LOG = ("log-truncated", "log-too-quiet")
-_SLOWER = frozenset(rule for rule, folder in RULES.items() if folder == "gpudirect") | {"sharp-unavailable"}
+_SLOWER = frozenset(rule for rule, folder in RULES.items() if folder == "gpudirect") | {
+    "sharp-unavailable",
+    "nic-count-mismatch",
+    "net-plugin-provider-tcp",
+}
 _BEGUN = ("init-start", "init-complete", "comm-nodes", "channel", "tests-range", "store-left", "connect-retry", "retry")
 _OF_STARTS = ("init-start", "init-complete", "comm-nodes", "tests-range", "channel", "network", "version")
 _OF_VERSION = ("version", "init-options", "network")

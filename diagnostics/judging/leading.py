@@ -3,7 +3,7 @@
 A log that leaves the question open may hold remarks on its network, its plugins, its host. What keeps it open stands
 before them: a start that no line shows to be complete, ranks that are not in the log, a network that no line names, an
 error at the end that no rule knows. Behind them it stands where a line tells for certain of a slower path (GPUDirect
-RDMA, SHARP, NICs that are not used), and of a log that merely does not show a start: nothing was begun there that could hang.
+RDMA, SHARP, NICs that are not used), and in a log that does not show a start at all: nothing was begun that could hang.
 """
 
 from collections.abc import Sequence

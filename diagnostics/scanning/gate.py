@@ -262,7 +262,7 @@ class Gate:
         foreign = set(self._foreign_lines(lines, shapes, unmarked))
         for number, raw in enumerate(lines):
             if b"CCL" in raw:
-                if _is_noise(raw):
+                if _is_noise(raw) and b"rror" not in raw:  # of a program, torn into it
                     continue
                 if self.counts_channel(raw[:MAX_LINE_BYTES]):
                     self.wrapped = 0

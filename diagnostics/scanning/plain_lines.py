@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from diagnostics.parsers import info_patterns
 from diagnostics.parsers.base import read_message
+from diagnostics.scanning.glued import begins_in_body, begins_in_head
 from diagnostics.scanning.prefix import Message, speaker_of
 from diagnostics.scanning.repetition import names_its_rank
 
@@ -40,7 +41,7 @@ class PlainLines:
         found = self._bodies.get(body)
         if found is not None:
             return speaker, "", found, True
-        if len(body) > MAX_HALF_BYTES or not is_plain(body) or b"NCCL " in body:
+        if len(body) > MAX_HALF_BYTES or not is_plain(body) or b"NCCL " in body or begins_in_body(body):
             return None
         text = body.decode().strip()
         found = read_message(info_patterns(text), text)
@@ -54,6 +55,8 @@ class PlainLines:
 
     def _learn(self, head: bytes) -> Message | None:
         if len(head) > MAX_HALF_BYTES or not is_plain(head) or any(literal in head for literal in _NOT_IN_A_HEAD):
+            return None
+        if begins_in_head(head):
             return None
         speaker = speaker_of(head)
         if len(self._speakers) < MAX_HEADS:

@@ -150,6 +150,12 @@ def split_messages(text: str) -> Iterator[Message]:
         yield _message(head, mark["level"], text[mark.end() : end].strip(), torn=following is not None, glued=index > 0)
 
 
+def start_of_next(text: str, start: int) -> int:
+    """Where the prefix of NCCL's next message behind a place begins; the end of the text where there is none."""
+    mark = _compiled(_LEVEL).search(text, start)
+    return len(text) if mark is None else _start_of_prefix(text, start, mark.start())
+
+
 def _start_of_prefix(text: str, start: int, stop: int) -> int:
     """Where the prefix of the message whose mark is at ``stop`` begins."""
     found = _compiled(_DEVICE_ALONE).search(text, start, stop)

@@ -11,6 +11,7 @@ from diagnostics.parsers import BODY_PATTERNS, FOREIGN_PATTERNS, OBSERVER_PATTER
 from diagnostics.parsers.base import Pattern, compiled, read_message
 from diagnostics.scanning.first_words import with_first_words
 from diagnostics.scanning.gate import Gate, is_foreign, is_torn
+from diagnostics.scanning.glued import glued_parts
 from diagnostics.scanning.plain_lines import MARK, Found, PlainLines
 from diagnostics.scanning.prefix import (
     Message,
@@ -235,6 +236,8 @@ class Scanner:
                 self._kinds += [kind for kind, _ in read_message(PATTERNS, message.text)] or ["unclassified-warning"]
             else:
                 self._emit(message, PATTERNS, text if len(messages) == 1 else message.text, line)
+        for part in glued_parts(text) if messages else ():
+            self._read_glued(part, line)
         if messages and "=" in text:
             self._read_shell(text[: text.find("NCCL ")], line)
         self.tally.remember(raw, self._kinds)
@@ -268,6 +271,12 @@ class Scanner:
     def _read_shell(self, text: str, line: int) -> None:
         for match in compiled(_SHELL_VARIABLE).finditer(text[:MAX_PATTERN_CHARACTERS]):
             self._send("shell-variable", match.groupdict(), Message(text=text), text, line)
+
+    def _read_glued(self, part: str, line: int) -> None:
+        """What another program wrote into a line of NCCL's."""
+        message = Message(text=bare_message(part)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(part))
+        self._emit(message, FOREIGN_PATTERNS, part, line)
+        self._emit(message._replace(text=with_first_words(message.text)), BODY_PATTERNS, part, line)
 
     def _read_foreign(self, raw: bytes, line: int) -> None:
         text = clean(raw)

@@ -64,6 +64,7 @@ _LAST_LINES = 3  # an exception may have several
 def check(facts: JobFacts) -> Outcome:
     """Found where an exception of the program precedes the faults of the others, or ends the log."""
     others = facts.of(*(kind for kind in facts.events if kind not in _SAYS_NO_MORE))
+    others = [event for event in others if event.origin.level != "INFO"]  # into whose line an exception may be torn
     told = {(event.origin.file, event.origin.line) for event in others}
     errors = [event for event in facts.of("python-error") if _is_own(event)]
     errors = [event for event in errors if (event.origin.file, event.origin.line) not in told]

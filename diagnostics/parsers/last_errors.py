@@ -29,7 +29,7 @@ _LEVELS = (
     r"(?i:\b(?:level|lvl|severity)=\"?(?:error|fatal|critical|panic|emerg)\b|\[(?:error|fatal|critical|panic)\])"
 )
 _EXITS = (
-    r"(?i:\bexit(?:ed|s|ing)?\b(?: (?:with|non-?zero|return|code|status|value|error|of|is|was))* ?[:=(]? ?"
+    r"(?i:(?<!bad-)\bexit(?:ed|s|ing)?\b(?: (?:with|non-?zero|return|code|status|value|error|of|is|was))* ?[:=(]? ?"
     r"-?[1-9]\d{0,2}\b(?![.:%]?\d| ?(?:times|m?s\b))|"
     r"\b(?:rc|retcode|return[ _]?code|exit[ _]?(?:code|status))\b[\"']? ?[:=] ?-?[1-9]\d{0,3}\b)|"
     r"\bstatus=[1-9]\d*/|\bcode=(?:killed|dumped)\b"

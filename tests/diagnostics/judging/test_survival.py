@@ -134,3 +134,18 @@ TWO_RANKS = "".join(
 def test_a_store_that_left_is_no_question_where_the_end_of_all_is_proven(told: str, verdict: str) -> None:
     start = START.splitlines(keepends=True)[0] + START.splitlines(keepends=True)[1] + TWO_RANKS
     assert diagnose(f"{start}{STORE_GONE}{told}\n").verdict == verdict
+
+
+@pytest.mark.parametrize(("glued", "verdict", "rules"), [
+    ("NCCL INFO Connected all treesRuntimeError: NCCL error: unhandled system error", "critical", ["run-failed"]),
+    ("x.cc:7 NCCL WARN Cuda failure 'out of memory'[rank0]: RuntimeError: NCCL error: unhandled system error",
+     "critical", ["gpu-out-of-memory"]),
+    ("x.cc:7 NCCL WARN Widget failedtorch.distributed.DistBackendError: NCCL error in: ../x.cpp:1, NCCL version 2.21.5",
+     "critical", ["run-failed"]),
+    ("x.cc:7 NCCL WARN NET/OFI Request 0x1 completed with error. RC: 107. Error: Transport endpoint is not connected",
+     "critical", ["net-plugin-broken"]),
+])  # fmt: skip
+def test_an_error_glued_behind_a_line_of_nccl_is_one_failure(glued: str, verdict: str, rules: list[str]) -> None:
+    diagnosis = diagnose(f"{START}{COMPLETE}n1:1:1 [0] {glued}\n")
+    assert diagnosis.verdict == verdict
+    assert [finding.rule for finding in diagnosis.findings if finding.severity != "info"] == rules

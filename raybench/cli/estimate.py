@@ -90,8 +90,9 @@ _OPTIONS: list[Any] = [
     click.option("--native-attention/--no-native-attention", default=None, help="Whether attention runs on the "
                  "instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN, Transformer Engine) or on "
                  "Ampere's (FlashAttention-2).  [default: unknown, the bounds hold either way]"),
-    click.option("--masked-attention", is_flag=True, help="Attention that is given a mask, as transformers' sdpa is "
-                 "with padded samples (not with packing or flash_attention_2): all scores, by a slower kernel."),
+    click.option("--masked-attention/--no-masked-attention", default=None, help="Attention that is given a mask, as "
+                 "transformers' sdpa is with padded samples (not with packing or flash_attention_2): all scores, by a "
+                 "slower kernel.  [default: unknown where it may be, the bounds hold either way]"),
     click.option("--bucket-view/--no-bucket-view", default=True, help="DDP with gradient_as_bucket_view, as raybench "
                  "trains, or with buckets as a copy of the gradients.  [default: on]"),
     click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones "

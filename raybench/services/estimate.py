@@ -76,7 +76,7 @@ class EstimateOptions:
     selective_checkpointing: bool = False
     no_flash_attention: bool = False
     native_attention: bool | None = None
-    masked_attention: bool = False
+    masked_attention: bool | None = None
     bucket_view: bool = True
     kernels: "Kernels | None" = None
     loss: "Loss | None" = None
@@ -242,7 +242,7 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         checkpointing=options.activation_checkpointing,
         flash_attention=not options.no_flash_attention,
         native_attention=options.native_attention,
-        masked_attention=options.masked_attention or None,
+        masked_attention=options.masked_attention,
         bucket_view=options.bucket_view,
         gradients_kept=options.accumulation > 1 or (strategy in _KEEPING and options.world_size > 1),
         whole_gradients=options.accumulation > 1 and not options.reduce_each,

@@ -372,6 +372,13 @@ def test_a_list_of_layers_with_an_empty_part_is_not_all_of_them(targets: str) ->
         CliRunner().invoke(command, ["--lora-rank", "8", "--lora-targets", targets], catch_exceptions=False)
 
 
+# Samples of transformers, which may be padded where there are several.
+PADDED = (
+    *("--model", "llama-8b", "--gpu", "A100", "--batch-size", "2", "--kernels", "plain", "--loss", "transformers"),
+    "--no-compile",
+)
+
+
 @pytest.mark.parametrize(
     ("arguments", "advice", "not_said"),
     [
@@ -382,6 +389,10 @@ def test_a_list_of_layers_with_an_empty_part_is_not_all_of_them(targets: str) ->
             ["--loss"],
         ),
         (("--model", "gpt2", "--gpu", "A100", "--kernels", "fused", "--loss", "fused", "--dtype", "fp32"), 0, []),
+        ((*PADDED,), 0, ["--masked-attention"]),
+        ((*PADDED, "--no-masked-attention"), 0, []),
+        ((*PADDED, "--masked-attention"), 0, []),
+        ((*PADDED, "--batch-size", "1"), 0, []),
     ],
 )
 def test_what_is_open_or_slow_is_said_and_what_is_given_is_not(

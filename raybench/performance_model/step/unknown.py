@@ -4,7 +4,7 @@ from raybench.performance_model.counted_model import CountedModel
 from raybench.performance_model.step.links import fabrics_of, has_open_fabric
 from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.work import has_slower_attention
+from raybench.performance_model.work import has_slower_attention, may_be_masked
 
 _WIDE_BYTES = 4  # an element of fp32, whose kernels take any width
 
@@ -47,6 +47,7 @@ def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
         "--kernels": of_kernels,
         "--loss": setup.loss_open,
         "--native-attention": of_attention,
+        "--masked-attention": may_be_masked(setup),
     }
     return tuple(name for name, is_open in open_options.items() if is_open)
 

@@ -127,7 +127,7 @@ PATTERNS = (
     Pattern(
         kind="library-missing",
         literal="nvml",
-        expression=r"nvml(?!DeviceGet\w+\([^()]*\) failed: Not Supported)[A-Z]\w+\([^()]*\) failed: (?P<reason>.*)",
+        expression=r"nvml[A-Z]\w+\([^()]*\) failed: (?P<reason>.*)",
         samples=(
             "nvmlInit_v2() failed: Driver/library version mismatch",
             "nvmlDeviceGetHandleByPciBusId() failed: GPU is lost",

@@ -105,11 +105,10 @@ def test_a_signal_that_nobody_explains_leaves_open_why_the_run_ended(line: str, 
 
 
 @pytest.mark.parametrize("line", [
-    "j:1:1 [0] misc/nvmlwrap.cc:164 NCCL WARN nvmlDeviceGetP2PStatus(0,0,NVML_P2P) failed: Not Supported",
     "j:1:1 [0] init.cc:471 NCCL WARN Failed to find nvml device for busId 0000:00:00.0. This may affect performance.",
     'srun --kill-on-bad-exit=1 bash -c "',
 ])  # fmt: skip
-def test_what_a_jetson_cannot_answer_and_an_option_of_srun_are_no_failures(line: str) -> None:
+def test_a_device_that_nvml_does_not_know_and_an_option_of_srun_are_no_failures(line: str) -> None:
     assert _alone(line).verdict == "unknown"
     assert _above_info(line) == []
 

@@ -54,7 +54,7 @@ _GOES_ON = (
     r"some PFN functions not found|Failed to (?:find CUDA library|load CUDA missing symbol|open libgdrapi)|"
     r"cuDriverGetVersion failed|Retrieve \w+ (?:version \d+ )?failed with|"
     r"\bpfn_hsa_\w+ failed with|ROCr missing symbol|ROCm runtime library|"  # RCCL asks it whether DMA-BUF is there
-    r"may affect performance|nvmlDeviceGet\w+\(.*\) failed: Not Supported|"  # as a Jetson answers
+    r"may affect performance|"
     r"incoming CPU|Maximum retry reached for (?:accept|connect)"  # FastSocket tunes its sockets, and waits on
 )
 _WAY_OUT = r"(?i)\b(?:set|use) (?:NCCL|RCCL)_\w+=\S+ (?:in order )?to .*"  # what to do about it, and not what it does

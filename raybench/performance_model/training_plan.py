@@ -190,7 +190,8 @@ def _way(request: EstimateRequest, samples_per_rank: int) -> Way:
         alone = replace(fitting, batch_size=1)
         if estimate_memory(request.model, alone, request.layout, accumulation=times).peak > most:
             continue
-        largest = largest_batch(request.model, fitting, request.layout, most, most=_largest(request, samples_per_rank))
+        upper = _largest(request, samples_per_rank)
+        largest = largest_batch(request.model, fitting, request.layout, most, most=upper, accumulation=times)
         batch = next(size for size in range(largest, 0, -1) if samples_per_rank % size == 0)
         found = Way(estimate=_estimate(asked, batch, samples_per_rank), fits=fits)
         return _with_room(found) if fits else found

@@ -156,6 +156,13 @@ def test_fewer_samples_than_ranks_are_of_replicas_of_a_model_that_is_cut() -> No
     assert all(way["fits"] is False for way in none["ways"])
 
 
+@pytest.mark.parametrize("nodes", ["32", "64", "128"])
+def test_the_batch_of_a_way_is_looked_for_with_no_more_accumulation_than_it_needs(nodes: str) -> None:
+    """One sample a rank fits where nothing is accumulated, and was looked for as if it were: a traceback."""
+    for way in planned("mixtral-8x7b", "--nodes", nodes, "--node-type", "p5.48xlarge")["ways"]:
+        assert way["batch_size"] >= 1
+
+
 def test_ranks_on_some_of_a_node_s_gpus_use_the_adapters_beside_them() -> None:
     one, two, eight = (planned("llama-8b", *P5, "--gpus-per-node", str(ranks))["ways"] for ranks in (2, 4, 8))
     sent = [next(way for way in ways if way["strategy"] == "fsdp")["tokens_per_second"] for ways in (one, two, eight)]

@@ -292,10 +292,12 @@ def _parameters(model: Transformer, setup: TrainingSetup) -> float:
 def _bucket_copies(model: Transformer, setup: TrainingSetup, layout: Layout) -> float:
     """DDP's buckets where the gradients are no views of them; with ZeRO-2 and 3 those on their way to their shard.
 
-    ZeRO-3's as transformers sets them (``"reduce_bucket_size": "auto"``): the hidden size squared.
+    ZeRO-3's are one, as large as DeepSpeed has it, or where the loss is not a plain one as transformers sets them
+    (``"reduce_bucket_size": "auto"``): the hidden size squared.
     """
     if setup.strategy == "zero3":
-        return 2.0 * min(setup.trainable(model), model.hidden**2) * setup.compute_bytes
+        of_transformers = 2.0 * min(setup.trainable(model), model.hidden**2)
+        return (ZERO_BUCKET if setup.loss == "plain" else of_transformers) * setup.compute_bytes
     if _is_deepspeed(setup):  # as large, however few there are; two where it overlaps
         return (2.0 if setup.strategy == "zero2" else 1.0) * ZERO_BUCKET * setup.gradient_bytes
     if setup.is_sharded or setup.is_zero or setup.bucket_view or layout.world_size == 1:

@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.activations import computing
 from raybench.performance_model.parallel.part import ModelPart
+from raybench.performance_model.step.attention import (
+    AMPERE_INSTRUCTIONS_SHARE,
+    CAUSAL_SHARE,
+    attention_times,
+    masked_more,
+)
 from raybench.performance_model.step.output_layer import head_times, logit_bytes
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
 TYPES = ("bf16", "fp16")  # of which the first that a GPU has units for counts
 _WIDE_TYPES = ("fp32", "tf32")  # whose products have rates of their own
-# FlashAttention-2 has 70 % of an A100's peak and 35 % of an H100's (Shah et al. 2024, FlashAttention-3, section 1): its
-# instructions are Ampere's. A GPU whose peak is beyond the first Hoppers' has the same gap.
-# Where nobody says whose instructions a kernel uses (FlashAttention-3's, cuDNN's and Transformer Engine's are the GPU's
-# own), its time is between the two.
-_AMPERE_INSTRUCTIONS_SHARE = 0.5
 _FASTEST_WITHOUT_GAP_TFLOPS = 400.0
 # Of those whose power holds their clock down; what of it goes to memory and leakage whatever the clock.
 FULL_WATTS = {"H100 SXM": 700.0, "H200 SXM": 700.0, "H800 SXM": 700.0}
@@ -48,12 +49,6 @@ _AMD_SLOWER = 1.15
 # third of the most on NVIDIA's: of NeMo, Megatron-LM and MLPerf all rows are faster than with the middle.
 _FP8_TIMES, _AMD_FP8_TIMES = 1.8, 1.6
 _FP8_BYTES, _FUSED_FP8_BYTES, _AMD_FP8_BYTES = (1.0, 9.0), (1.0, 3.0), (1.0, 27.0)
-# How much longer than FlashAttention-2 for each score PyTorch's memory-efficient kernel takes, which is the one that
-# takes a mask (and skips no scores). Mistral-7B by LoRA had 3247 and 2483 tokens/s without and with one at 4096 tokens,
-# 3083 and 1918 at 8192 (github.com/huggingface/transformers, issue 30461): 2.62 times at both lengths.
-_MASKED_TIMES = 2.62
-_LOSSES_OF_TRANSFORMERS = ("transformers", "transformers-kept", "narrow", "fused-fp32")
-_CAUSAL_SHARE = 0.5  # of the scores, where blocks that the mask drops are skipped
 # Elements of the residual stream and of the MLP's inner width that element-wise kernels read and write for a token and
 # block, forward and backward: norms, residual sums, rotation; SiLU or GELU and its product.
 _STREAM_PASSES, _INNER_PASSES = 20, 6
@@ -132,8 +127,8 @@ def work_of(
     attended = again if setup.checkpointing else 0.0  # selective checkpointing keeps what attention gives
     attention = model.attention_flops_per_token(setup.sequence_length) * (1 + attended / 3)
     whole = setup.whole_attention or setup.masked_attention or not setup.flash_attention
-    computed = 1.0 if whole else _CAUSAL_SHARE
-    slow, unsure = _attention_times(setup, is_held)
+    computed = 1.0 if whole else CAUSAL_SHARE
+    slow, unsure = attention_times(setup, is_held)
     stream = _STREAM_PASSES * model.hidden / setup.sequence_shards
     width = setup.compute_bytes * (stream + _INNER_PASSES * model.feedforward)
     products = _product_flops(model, setup)
@@ -153,7 +148,7 @@ def work_of(
         unsure_casts=unsure_casts,
         attention=slow * attended_seconds,
         unsure_attention=unsure * attended_seconds,
-        masked=_masked_more(setup, is_held, slow) * attended_seconds,
+        masked=masked_more(setup, is_held, slow) * attended_seconds,
         elements=tokens * model.layers * (width * (1 + again / 3) + _score_bytes(model, setup)) / bandwidth,
         separate=separate * (0.5 if has_separate is None else float(has_separate)),
         logits=logits * moved,
@@ -207,37 +202,6 @@ def has_slower_attention(gpu: Gpu, setup: TrainingSetup) -> bool:
     return peak > _FASTEST_WITHOUT_GAP_TFLOPS and not is_fixed
 
 
-def _attention_times(setup: TrainingSetup, is_held: bool) -> tuple[float, float]:
-    """How often the time of attention by a GPU's own instructions it takes, and how much of that is not known."""
-    masked = _MASKED_TIMES if setup.masked_attention else 1.0
-    if not is_held:
-        return masked, 0.0
-    slowest = masked / _AMPERE_INSTRUCTIONS_SHARE
-    if setup.whole_attention or setup.masked_attention or not setup.flash_attention:
-        return slowest, 0.0
-    if setup.native_attention is None:
-        return (1 + slowest) / 2, (slowest - 1) / 2
-    return (1.0 if setup.native_attention else slowest), 0.0
-
-
-def may_be_masked(setup: TrainingSetup) -> bool:
-    """Whether samples of a micro-batch may be padded to one length, and attention be given a mask for it.
-
-    As transformers does where it is PyTorch's attention, of several samples that are not packed; nothing says which.
-    """
-    theirs = setup.kernels == "plain" and setup.loss in _LOSSES_OF_TRANSFORMERS
-    is_fixed = setup.whole_attention or not setup.flash_attention or bool(setup.compiled)
-    return theirs and setup.batch_size > 1 and not is_fixed and setup.masked_attention is None
-
-
-def _masked_more(setup: TrainingSetup, is_held: bool, slow: float) -> float:
-    """How often more the time of attention one with a mask takes: of all scores, by the kernel that takes one."""
-    if not may_be_masked(setup):
-        return 0.0
-    instructions = 1 / _AMPERE_INSTRUCTIONS_SHARE if is_held else 1.0
-    return _MASKED_TIMES * instructions / _CAUSAL_SHARE - slow
-
-
 def clock_share(gpu: Gpu, power_watts: float | None) -> float:
     """Of the clock that the GPU keeps in matrix products at full power: as the root of what is left above idle."""
     full = FULL_WATTS.get(gpu.name)
@@ -289,7 +253,7 @@ def _head(model: Transformer, setup: TrainingSetup, is_held: bool) -> tuple[floa
     And how many more or fewer they may be. With a frozen base its weights have no gradient.
     """
     times, unsure = head_times(model, setup)
-    slower = 1 / _AMPERE_INSTRUCTIONS_SHARE if is_held and times > 1 else 1.0
+    slower = 1 / AMPERE_INSTRUCTIONS_SHARE if is_held and times > 1 else 1.0
     own = (4.0 if setup.lora_rank else 6.0) * model.hidden * model.vocabulary
     return own * (times * slower - 1), own * unsure * slower
 

@@ -1,10 +1,11 @@
 """What an estimate cannot say, and what to give for it."""
 
 from raybench.performance_model.counted_model import CountedModel
+from raybench.performance_model.step.attention import may_be_masked
 from raybench.performance_model.step.links import fabrics_of, has_open_fabric
 from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.work import has_slower_attention, may_be_masked
+from raybench.performance_model.work import has_slower_attention
 
 _WIDE_BYTES = 4  # an element of fp32, whose kernels take any width
 

@@ -1,0 +1,46 @@
+"""What attention takes by the kernel that computes it: instructions of the GPU's own or an older one's, and masks."""
+
+from raybench.performance_model.training_setup import TrainingSetup
+
+# FlashAttention-2 has 70 % of an A100's peak and 35 % of an H100's (Shah et al. 2024, FlashAttention-3, section 1): its
+# instructions are Ampere's. A GPU whose peak is beyond the first Hoppers' has the same gap.
+# Where nobody says whose instructions a kernel uses (FlashAttention-3's, cuDNN's and Transformer Engine's are the GPU's
+# own), its time is between the two.
+AMPERE_INSTRUCTIONS_SHARE = 0.5
+# How much longer than FlashAttention-2 for each score PyTorch's memory-efficient kernel takes, which is the one that
+# takes a mask (and skips no scores). Mistral-7B by LoRA had 3247 and 2483 tokens/s without and with one at 4096 tokens,
+# 3083 and 1918 at 8192 (github.com/huggingface/transformers, issue 30461): 2.62 times at both lengths.
+_MASKED_TIMES = 2.62
+_LOSSES_OF_TRANSFORMERS = ("transformers", "transformers-kept", "narrow", "fused-fp32")
+CAUSAL_SHARE = 0.5  # of the scores, where blocks that the mask drops are skipped
+
+
+def attention_times(setup: TrainingSetup, is_held: bool) -> tuple[float, float]:
+    """How often the time of attention by a GPU's own instructions it takes, and how much of that is not known."""
+    masked = _MASKED_TIMES if setup.masked_attention else 1.0
+    if not is_held:
+        return masked, 0.0
+    slowest = masked / AMPERE_INSTRUCTIONS_SHARE
+    if setup.whole_attention or setup.masked_attention or not setup.flash_attention:
+        return slowest, 0.0
+    if setup.native_attention is None:
+        return (1 + slowest) / 2, (slowest - 1) / 2
+    return (1.0 if setup.native_attention else slowest), 0.0
+
+
+def may_be_masked(setup: TrainingSetup) -> bool:
+    """Whether samples of a micro-batch may be padded to one length, and attention be given a mask for it.
+
+    As transformers does where it is PyTorch's attention, of several samples that are not packed; nothing says which.
+    """
+    theirs = setup.kernels == "plain" and setup.loss in _LOSSES_OF_TRANSFORMERS
+    is_fixed = setup.whole_attention or not setup.flash_attention or bool(setup.compiled)
+    return theirs and setup.batch_size > 1 and not is_fixed and setup.masked_attention is None
+
+
+def masked_more(setup: TrainingSetup, is_held: bool, slow: float) -> float:
+    """How often more the time of attention one with a mask takes: of all scores, by the kernel that takes one."""
+    if not may_be_masked(setup):
+        return 0.0
+    instructions = 1 / AMPERE_INSTRUCTIONS_SHARE if is_held else 1.0
+    return _MASKED_TIMES * instructions / CAUSAL_SHARE - slow

@@ -174,6 +174,7 @@ def test_ranks_on_some_of_a_node_s_gpus_use_the_adapters_beside_them() -> None:
     ("arguments", "choices"),
     [
         (("llama-405b", *P5), 2),  # more nodes, or adapters
+        (("deepseek-v3", *P5, "--samples-per-step", "16"), 1),  # more nodes with as many more samples
         (("llama-8b", "--gpu", "H100", "--gpus-per-node", "1"), 2),
         (("llama-70b", "--gpu", "RTX4090", "--gpus-per-node", "1", "--method", "qlora"), 1),
         (("llama-70b", "--gpu", "RTX4090", "--gpus-per-node", "2", "--method", "qlora", "--sequence-length", "512"), 1),

@@ -25,7 +25,8 @@ def nearest_plan(options: "PlanOptions", best_of: Best) -> str:
 
     found = first(_mild(options))
     if not found:
-        found = "; or ".join(filter(None, (first(_nodes(options)), first(_adapters(options)))))
+        nodes = first(_nodes(options)) or first(_nodes_with_samples(options))
+        found = "; or ".join(filter(None, (nodes, first(_adapters(options)))))
     found = found or first(_adapters_on_more(options))
     if not found:
         return "nor does what else was tried; take a smaller model, a shorter sequence or a larger GPU"
@@ -34,7 +35,7 @@ def nearest_plan(options: "PlanOptions", best_of: Best) -> str:
 
 def changed(options: "PlanOptions", changes: Changes) -> "PlanOptions":
     """The plan with these options."""
-    own = {name: value for name, value in changes.items() if name in ("nodes", "method")}
+    own = {name: value for name, value in changes.items() if name in ("nodes", "method", "samples_per_step")}
     rest = {name: value for name, value in changes.items() if name not in own}
     return replace(options, **own, machine=replace(options.machine, **rest))  # type: ignore[arg-type]  # as named
 
@@ -60,6 +61,15 @@ def _nodes(options: "PlanOptions") -> list[Changes]:
     more: list[Changes] = [{"gpus_per_node": count} for count in (2, 4, 8) if has and count > has]
     more += [{"nodes": options.nodes * 2**power} for power in range(1, _MOST_TIMES_NODES.bit_length())]
     return [*more, *(_fused(options) | changes for changes in more)]
+
+
+def _nodes_with_samples(options: "PlanOptions") -> list[Changes]:
+    """More nodes with as many more samples a step, where those that are asked for are too few to go round."""
+    samples = options.samples_per_step
+    if samples is None:
+        return []
+    times = (2**power for power in range(1, _MOST_TIMES_NODES.bit_length()))
+    return [{"nodes": options.nodes * many, "samples_per_step": samples * many} for many in times]
 
 
 def _adapters(options: "PlanOptions") -> list[Changes]:

@@ -277,8 +277,12 @@ class JobFacts:
         if named is None:
             return False
         ranks = self.ranks_of([event])
+        own = compiled(_WHOSE_STEP).search(event.text)  # of what is not NCCL's, the carrier alone names the process
         if named["pid"]:
-            return event.origin.pid is not None and int(named["pid"]) != event.origin.pid
+            pid = event.origin.pid if own is None or not own["pid"] else int(own["pid"])
+            return pid is not None and int(named["pid"]) != pid
+        if not ranks and own is not None and not own["pid"]:
+            ranks = (int(own["rank"] or own["task"]),)
         return bool(ranks) and int(named["rank"] or named["task"]) not in ranks
 
     def _writers_of(self, event: Event) -> list[Process]:

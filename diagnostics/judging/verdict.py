@@ -14,7 +14,7 @@ from diagnostics.judging.restarts import told_restart
 from diagnostics.judging.unfinished import still_trying, told_of, unfinished
 from diagnostics.parsers.programs.successes import SUCCEEDED
 from diagnostics.parsers.steps import is_last_row, is_row, is_unchecked_row, tells_rate
-from diagnostics.rules.program.tracebacks import unread_traceback
+from diagnostics.rules.program.tracebacks import open_traceback
 
 MAX_NAMED_RANKS = 400  # as many events of a kind are kept
 _OF_WATCHERS = ("inspector", "ras-")  # kinds of what looks at a job that runs
@@ -95,12 +95,8 @@ def open_question(network: str, findings: Sequence[Finding], facts: JobFacts) ->
         return Question(
             "the log ends with an exception of the program; see what it did to the run.", "application-error"
         )
-    if (traceback := unread_traceback(facts)) and not facts.steps:
-        told = (
-            f"line {traceback.origin.line} of {traceback.origin.file} begins a traceback, and which exception it is of "
-            "was not recognised. Look at the lines behind it."
-        )
-        return Question(told, "run-failed", traceback)
+    if traceback := open_traceback(facts):
+        return Question(traceback.told, "run-failed", traceback.event)
     if unread := _unread_error(findings, facts):
         return Question(unread, "run-failed")
     return None if _tests_passed(facts) else _not_shown(network, facts)

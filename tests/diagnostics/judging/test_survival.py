@@ -109,6 +109,33 @@ def test_a_size_that_no_gpu_has_follows_from_the_collective_that_timed_out(size:
     assert diagnose("Traceback (most recent call last):\n" + memory).findings[0].rule == "gpu-out-of-memory"
 
 
+RAISED = """\
+Traceback (most recent call last):
+  File "train.py", line 88, in main
+    batch["attention_mask"]
+KeyError: 'attention_mask'
+"""
+TEARDOWN = "n2:7:9 [0] NCCL INFO [Service thread] Connection closed by localRank 0\n"
+EPILOGUE = "node n1: leases handed back\n"
+
+
+@pytest.mark.parametrize(("text", "verdict"), [
+    (STEPS + RAISED + EPILOGUE * 160, "unknown"),
+    (STEPS + RAISED.replace("KeyError", "trainer.Stop") + EPILOGUE * 160, "unknown"),
+    (STEPS + RAISED + TEARDOWN * 160, "unknown"),
+    (RAISED + EPILOGUE * 160 + STEPS, "ok"),  # caught
+    (RAISED + STEPS * 20, "ok"),
+    (RAISED + EPILOGUE * 160 + "# Out of bounds values : 0 OK\n", "ok"),
+    ("Exception ignored in: <function Pool.__del__ at 0x7f>\n" + RAISED + EPILOGUE * 160, "ok"),
+    ("".join(f"[rank0]: {line}\n" for line in RAISED.splitlines())
+     + "".join(f"[rank1]: {line}\n" for line in STEPS.splitlines()), "unknown"),
+    ("".join(f"(worker pid=1, ip=10.0.0.1) {line}\n" for line in RAISED.splitlines())
+     + "".join(f"(worker pid=2, ip=10.0.0.2) {line}\n" for line in STEPS.splitlines()), "unknown"),
+])  # fmt: skip
+def test_an_exception_counts_however_much_others_print_behind_it_until_work_is_done(text: str, verdict: str) -> None:
+    assert diagnose(START + COMPLETE + text).verdict == verdict
+
+
 STORE_GONE = (
     '[rank1]:[W1127 ProcessGroupNCCL.cpp:1662] [PG ID 0 Rank 1] Failed to check the "should dump" flag on TCPStore, '
     "(maybe TCPStore server has shut down too early), with error: Broken pipe\n"

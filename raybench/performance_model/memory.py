@@ -25,8 +25,8 @@ from raybench.performance_model.transformer import Transformer
 _STATE_ELEMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "adamw-8bit": 2}
 _STATE_8BIT_BYTES = 1 + 4 / 256
 # Outside PyTorch's allocator: the CUDA context with its libraries (assumed), and NCCL's buffers where there are other
-# ranks: 544 MB for a group of two and 688 MB of more on four A100 (NVIDIA/nccl issue 964). A model that is cut has a
-# communicator for each way and more, on MI250X 0.65 GiB each (Lumi-supercomputer/LUMI-AI-Guide issue 111): not counted
+# ranks: 544 MB for a group of two and 688 MB of more on four A100 (NVIDIA/nccl issue 964); 0.65 GiB for each group more
+# on MI250X (Lumi-supercomputer/LUMI-AI-Guide issue 111), which are counted of Megatron-LM's.
 CONTEXT_BYTES = int(0.6 * 2**30)
 NCCL_BYTES = 688 * 10**6
 # Of what comes and goes every step, what the allocator holds beside it: as much as makes the estimates of 23 sources
@@ -51,6 +51,11 @@ STREAMS_SHARES = {"chunked": 0.24, "adapters": 0.47, "whole": 0.92}
 # DeepSpeed's ZeRO-3 gathers on a stream of its own as well: what published trainings hold beside the weights that are
 # gathered at once, as a multiple of their limit (Qwen-72B by LoRA on four GPUs, whatever the length: 8 GB).
 ZERO_WAITING = 4
+# The same of Megatron-LM, which has a communicator for each way that the model is cut and one for all of them. NeMo on
+# 8 B200 (vuiseng9): 125,170 MiB by nvidia-smi, of which PyTorch had reserved 121,866 and handed out 110,429.
+MEGATRON_NCCL_BYTES = int(2.6 * 2**30)
+MEGATRON_FRAGMENTATION_SHARE = 0.17
+_FP32_BYTES = 4
 _MOST_BATCH = 1 << 20
 _MANY = 1 << 20  # micro-batches: a pipeline is full
 ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's reduce_bucket_size, and as much of what is being made
@@ -138,6 +143,12 @@ def estimate_memory(
 
     ``accumulation``: micro-batches of a step, of which a pipeline holds several at once.
     """
+    if _is_megatrons(model, setup, layout):
+        return _of_megatron(_whole_or_part(model, _as_megatrons(setup), layout, accumulation), layout)
+    return _whole_or_part(model, setup, layout, accumulation)
+
+
+def _whole_or_part(model: Transformer, setup: TrainingSetup, layout: Layout, accumulation: int) -> MemoryEstimate:
     if not layout.is_cut:
         return _stage_memory(model, setup, layout)
     stages = {0, min(1, layout.pipeline - 1), layout.pipeline - 1}
@@ -147,6 +158,33 @@ def estimate_memory(
         (_stage_memory(part, local, layout, batches_in_flight(layout, stage, accumulation)) for stage, part in parts),
         key=lambda memory: memory.peak,
     )
+
+
+def _is_megatrons(model: Transformer, setup: TrainingSetup, layout: Layout) -> bool:
+    """Whether it is trained as by Megatron-LM or NeMo: fused kernels, and a cut model or the distributed optimizer.
+
+    Of models without experts: of those nearly nothing is published that it could be held against.
+    """
+    cuts = layout.is_cut or (setup.strategy == "zero1" and not _is_deepspeed(setup))
+    other = setup.compiled or setup.is_sharded or setup.lora_rank > 0 or model.experts > 0
+    return cuts and setup.kernels == "fused" and not other
+
+
+def _as_megatrons(setup: TrainingSetup) -> TrainingSetup:
+    """With its lean kernels (keys and values of groups of heads as they are, SiLU computed again), and its loss.
+
+    That casts the logits to fp32 and computes on them in place (core/tensor_parallel/cross_entropy.py).
+    """
+    unsaid = setup.loss_open and setup.loss == "plain" and setup.compute_bytes < _FP32_BYTES
+    return replace(setup, keeps_least=True, loss="fused-fp32" if unsaid else setup.loss)
+
+
+def _of_megatron(memory: MemoryEstimate, layout: Layout) -> MemoryEstimate:
+    """With its communicators, and what the allocator holds besides."""
+    if layout.world_size == 1:
+        return memory
+    fragmentation = int(MEGATRON_FRAGMENTATION_SHARE * memory.dynamic)
+    return replace(memory, context=CONTEXT_BYTES + MEGATRON_NCCL_BYTES, fragmentation=fragmentation)
 
 
 def _as_cut(setup: TrainingSetup) -> TrainingSetup:

@@ -120,6 +120,9 @@ class FactBuilder:
         transport = event.fields["transport"]
         process.transports["SHM" if transport.startswith("direct") else transport] += 1
 
+    def _take_connected(self, _event: Event, process: Process) -> None:
+        process.connected += 1
+
     def _take_init(self, event: Event, _process: Process) -> None:
         rank, nranks = event.number("rank"), event.number("nranks")
         if rank is not None and nranks is not None:
@@ -297,6 +300,7 @@ _HANDLERS: Mapping[str, Callable[[FactBuilder, Event, Process], None]] = {
     "ib-device": FactBuilder._take_device,
     "variable": FactBuilder._take_variable,
     "channel": FactBuilder._take_channel,
+    "connected": FactBuilder._take_connected,
     "init-start": FactBuilder._take_init,
     "init-complete": FactBuilder._take_init,
     "comm-nodes": FactBuilder._take_nodes,

@@ -34,6 +34,7 @@ class Process:
     devices_event: Event | None = None
     variables: dict[str, str] = field(default_factory=dict)
     transports: Counter[str] = field(default_factory=Counter)
+    connected: int = 0  # how often its ranks were connected for collectives
     last_progress: int = -1  # where its last line stands that is no failure and no attempt
     last_work: int = -1  # where the last line stands that shows a communicator of it coming to be, or working
 

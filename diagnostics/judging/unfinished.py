@@ -2,9 +2,9 @@
 
 from diagnostics.events import Event, quote
 from diagnostics.facts import Channel, JobFacts, Process, ProcessKey
+from diagnostics.judging.lagging import LAZY_CONNECTION, open_starts, unconnected
 from diagnostics.parsers.programs.restarts import RESTART
 
-_LAZY_CONNECTION = (2, 22, 0)
 _CONNECTED = ("connected", "destroy")
 _STEPS = (
     "network",
@@ -27,7 +27,7 @@ def unfinished(facts: JobFacts) -> str:
 def _begun(facts: JobFacts) -> str:
     if facts.steps.keys() >= set(facts.files) and not facts.of("tests-rank"):  # which come behind all that NCCL says
         return ""
-    if waiting := _without_completion(facts):
+    if waiting := open_starts(facts):
         told = "1 rank, which starts" if waiting == 1 else f"{waiting} ranks, which start"
         return (
             f"no line shows that {told} a communicator, {'completes' if waiting == 1 else 'complete'} it: "
@@ -42,13 +42,25 @@ def _begun(facts: JobFacts) -> str:
         )
     if trying := still_trying(facts):
         return told_of(trying)
+    return _not_connected(facts)
+
+
+def _not_connected(facts: JobFacts) -> str:
+    """What is said of ranks that do not show that they are connected; empty where all are, or nothing is connected."""
     if _left_connecting(facts):
         return (
             "the log ends while ranks connect to each other for their first collective: no line shows that they are "
             "connected (`Connected all rings`). The job hangs there, or the log is cut. Give the whole log, with what "
             "the ranks printed when they were ended."
         )
-    return ""
+    lag, group = unconnected(facts)
+    if not lag:
+        return ""
+    told = "process does not show that it is" if lag == 1 else "processes do not show that they are"
+    return (
+        f"of {group} processes with the same communicators, {lag} {told} connected (`Connected all rings`) as often as "
+        "the others: the job hangs there, or the log is cut. Give the whole log of every rank."
+    )
 
 
 def _never_began(facts: JobFacts) -> str:
@@ -66,13 +78,6 @@ def _never_began(facts: JobFacts) -> str:
         f"{told} a communicator that no line shows to be complete, while others work without them: a second job "
         "in the same log, or ranks that hang. Give the log of each job by itself, whole, with NCCL_DEBUG=INFO."
     )
-
-
-def _without_completion(facts: JobFacts) -> int:
-    """Ranks of the world that started and did not complete, as far as the log holds all starts and completions."""
-    if facts.world is None or facts.starts_omitted:
-        return 0
-    return sum(member.started and not member.completed for member in facts.world.members.values())
 
 
 def _stopped_at_start(facts: JobFacts) -> list[Process]:
@@ -132,7 +137,7 @@ def _left_connecting(facts: JobFacts) -> bool:
     ``Channel 00/0``: connections for sends and receives are numbered from 1, and nothing tells of their end.
     """
     completed = facts.of("init-complete")
-    if facts.version is None or facts.version < _LAZY_CONNECTION or not completed or facts.count(*_CONNECTED):
+    if facts.version is None or facts.version < LAZY_CONNECTION or not completed or facts.count(*_CONNECTED):
         return False
     begun = max(event.origin.sequence for event in completed)
     opened = [channel.event for channel in facts.channels if _is_of_collective(channel)]

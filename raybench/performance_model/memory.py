@@ -9,6 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory_moments import ZERO_LIVE, Step, replica_moments, shard_moments
+from raybench.performance_model.parallel.megatron import (
+    MEGATRON_FRAGMENTATION_SHARE,
+    MEGATRON_NCCL_BYTES,
+    as_cut,
+    as_megatrons,
+    is_megatrons,
+)
 from raybench.performance_model.parallel.part import (
     batches_in_flight,
     held_parameters,
@@ -51,11 +58,6 @@ STREAMS_SHARES = {"chunked": 0.24, "adapters": 0.47, "whole": 0.92}
 # DeepSpeed's ZeRO-3 gathers on a stream of its own as well: what published trainings hold beside the weights that are
 # gathered at once, as a multiple of their limit (Qwen-72B by LoRA on four GPUs, whatever the length: 8 GB).
 ZERO_WAITING = 4
-# The same of Megatron-LM, which has a communicator for each way that the model is cut and one for all of them. NeMo on
-# 8 B200 (vuiseng9): 125,170 MiB by nvidia-smi, of which PyTorch had reserved 121,866 and handed out 110,429.
-MEGATRON_NCCL_BYTES = int(2.6 * 2**30)
-MEGATRON_FRAGMENTATION_SHARE = 0.17
-_FP32_BYTES = 4
 _MOST_BATCH = 1 << 20
 _MANY = 1 << 20  # micro-batches: a pipeline is full
 ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's reduce_bucket_size, and as much of what is being made
@@ -143,8 +145,8 @@ def estimate_memory(
 
     ``accumulation``: micro-batches of a step, of which a pipeline holds several at once.
     """
-    if _is_megatrons(model, setup, layout):
-        return _of_megatron(_whole_or_part(model, _as_megatrons(setup), layout, accumulation), layout)
+    if is_megatrons(model, setup, layout):
+        return _of_megatron(_whole_or_part(model, as_megatrons(setup), layout, accumulation), layout)
     return _whole_or_part(model, setup, layout, accumulation)
 
 
@@ -152,31 +154,12 @@ def _whole_or_part(model: Transformer, setup: TrainingSetup, layout: Layout, acc
     if not layout.is_cut:
         return _stage_memory(model, setup, layout)
     stages = {0, min(1, layout.pipeline - 1), layout.pipeline - 1}
-    local = _as_cut(local_setup(setup, layout))
+    local = as_cut(local_setup(setup, layout))
     parts = ((stage, _stage_part(model, layout, stage)) for stage in sorted(stages))
     return max(
         (_stage_memory(part, local, layout, batches_in_flight(layout, stage, accumulation)) for stage, part in parts),
         key=lambda memory: memory.peak,
     )
-
-
-def _is_megatrons(model: Transformer, setup: TrainingSetup, layout: Layout) -> bool:
-    """Whether it is trained as by Megatron-LM or NeMo: fused kernels, and a cut model or the distributed optimizer.
-
-    Of models without experts: of those nearly nothing is published that it could be held against.
-    """
-    cuts = layout.is_cut or (setup.strategy == "zero1" and not _is_deepspeed(setup))
-    other = setup.compiled or setup.is_sharded or setup.lora_rank > 0 or model.experts > 0
-    return cuts and setup.kernels == "fused" and not other
-
-
-def _as_megatrons(setup: TrainingSetup) -> TrainingSetup:
-    """With its lean kernels (keys and values of groups of heads as they are, SiLU computed again), and its loss.
-
-    That casts the logits to fp32 and computes on them in place (core/tensor_parallel/cross_entropy.py).
-    """
-    unsaid = setup.loss_open and setup.loss == "plain" and setup.compute_bytes < _FP32_BYTES
-    return replace(setup, keeps_least=True, loss="fused-fp32" if unsaid else setup.loss)
 
 
 def _of_megatron(memory: MemoryEstimate, layout: Layout) -> MemoryEstimate:
@@ -185,15 +168,6 @@ def _of_megatron(memory: MemoryEstimate, layout: Layout) -> MemoryEstimate:
         return memory
     fragmentation = int(MEGATRON_FRAGMENTATION_SHARE * memory.dynamic)
     return replace(memory, context=CONTEXT_BYTES + MEGATRON_NCCL_BYTES, fragmentation=fragmentation)
-
-
-def _as_cut(setup: TrainingSetup) -> TrainingSetup:
-    """Of replicas of a model that is cut: in 16 bits, with fp32 weights in the optimizer, as Megatron-LM has them.
-
-    Its DistributedDataParallel adds gradients up in buffers that they are views of; autocast casts nothing.
-    """
-    is_mixed = setup.strategy == "ddp" and not setup.lora_rank and setup.parameter_bytes > setup.compute_bytes
-    return replace(setup, strategy="zero1", whole_state=True) if is_mixed else setup
 
 
 def _stage_part(model: Transformer, layout: Layout, stage: int) -> Transformer:
@@ -245,12 +219,6 @@ def _waiting(model: Transformer, setup: TrainingSetup, dynamic: float) -> int:
     return int(STREAMS_SHARES["chunked" if setup.loss == "chunked" else "adapters"] * dynamic)
 
 
-def _is_deepspeed(setup: TrainingSetup) -> bool:
-    """Whether DeepSpeed shards replicas' optimizer state: Megatron-LM sums gradients in fp32, and has no ZeRO-2."""
-    narrow = setup.gradient_bytes == setup.compute_bytes and not setup.whole_state
-    return setup.strategy == "zero2" or (setup.strategy == "zero1" and narrow)
-
-
 def _temporaries(setup: TrainingSetup, trained: float) -> float:
     """Of the update: what Adam over lists of tensors computes the step from, and fp32 copies of 16-bit gradients.
 
@@ -265,7 +233,7 @@ def _temporaries(setup: TrainingSetup, trained: float) -> float:
         return 0.0  # one fused kernel for all tensors
     if setup.strategy == "zero3":
         return min(trained, ZERO_GROUP) * (setup.compute_bytes + setup.parameter_bytes)
-    if _is_deepspeed(setup):
+    if setup.is_deepspeeds:
         return trained * (setup.compute_bytes + setup.parameter_bytes)
     return step + (trained * setup.parameter_bytes if setup.has_optimizer_weights else 0.0)
 
@@ -336,7 +304,7 @@ def _bucket_copies(model: Transformer, setup: TrainingSetup, layout: Layout) -> 
     if setup.strategy == "zero3":
         of_transformers = 2.0 * min(setup.trainable(model), model.hidden**2)
         return (ZERO_BUCKET if setup.loss == "plain" else of_transformers) * setup.compute_bytes
-    if _is_deepspeed(setup):  # as large, however few there are; two where it overlaps
+    if setup.is_deepspeeds:  # as large, however few there are; two where it overlaps
         return (2.0 if setup.strategy == "zero2" else 1.0) * ZERO_BUCKET * setup.gradient_bytes
     if setup.is_sharded or setup.is_zero or setup.bucket_view or layout.world_size == 1:
         return 0.0

@@ -180,6 +180,12 @@ class TrainingSetup:
         return self.strategy in ("zero1", "zero2")
 
     @property
+    def is_deepspeeds(self) -> bool:
+        """Whether DeepSpeed shards replicas' state: Megatron-LM sums gradients in fp32, and has no ZeRO-2."""
+        narrow = self.gradient_bytes == self.compute_bytes and not self.whole_state
+        return self.strategy == "zero2" or (self.strategy == "zero1" and narrow)
+
+    @property
     def has_optimizer_weights(self) -> bool:
         """Whether shards in the compute type have fp32 copies in the optimizer."""
         wide = self.parameter_bytes > self.compute_bytes

@@ -1,0 +1,42 @@
+"""How Megatron-LM and NeMo train a model, as far as the memory of a rank depends on it."""
+
+from dataclasses import replace
+
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.transformer import Transformer
+
+# NCCL's buffers, of a communicator for each way that the model is cut and one for all of them; and, of what comes and
+# goes every step, what the allocator holds beside it. NeMo on 8 B200 (vuiseng9): 125,170 MiB by nvidia-smi, of which
+# PyTorch had reserved 121,866 and handed out 110,429.
+MEGATRON_NCCL_BYTES = int(2.6 * 2**30)
+MEGATRON_FRAGMENTATION_SHARE = 0.17
+_FP32_BYTES = 4
+
+
+def is_megatrons(model: Transformer, setup: TrainingSetup, layout: Layout) -> bool:
+    """Whether it is trained as by Megatron-LM or NeMo: fused kernels, and a cut model or the distributed optimizer.
+
+    Of models without experts: of those nearly nothing is published that it could be held against.
+    """
+    cuts = layout.is_cut or (setup.strategy == "zero1" and not setup.is_deepspeeds)
+    other = setup.compiled or setup.is_sharded or setup.lora_rank > 0 or model.experts > 0
+    return cuts and setup.kernels == "fused" and not other
+
+
+def as_megatrons(setup: TrainingSetup) -> TrainingSetup:
+    """With its lean kernels (keys and values of groups of heads as they are, SiLU computed again), and its loss.
+
+    That casts the logits to fp32 and computes on them in place (core/tensor_parallel/cross_entropy.py).
+    """
+    unsaid = setup.loss_open and setup.loss == "plain" and setup.compute_bytes < _FP32_BYTES
+    return replace(setup, keeps_least=True, loss="fused-fp32" if unsaid else setup.loss)
+
+
+def as_cut(setup: TrainingSetup) -> TrainingSetup:
+    """Of replicas of a model that is cut: in 16 bits, with fp32 weights in the optimizer, as Megatron-LM has them.
+
+    Its DistributedDataParallel adds gradients up in buffers that they are views of; autocast casts nothing.
+    """
+    is_mixed = setup.strategy == "ddp" and not setup.lora_rank and setup.parameter_bytes > setup.compute_bytes
+    return replace(setup, strategy="zero1", whole_state=True) if is_mixed else setup

@@ -123,6 +123,12 @@ class MeasuredSetting(PlainPart):
     run_verdict: str | None = None
 
 
+def links_measured(basis: Mapping[str, str]) -> str | None:
+    """By which run the links between all ranks, or those within a node, were measured; None: by none."""
+    told = (basis.get(name, "") for name in ("all ranks", "links within a node"))
+    return next((text for text in told if text.startswith("measured by")), None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateReport(PlainDocument):
     """The whole estimate. ``formulas`` has the formula of each figure, ``basis`` where its inputs are from.

@@ -98,6 +98,7 @@ class TrainingPlan(PlainDocument):
     measured: tuple[MeasuredSetting, ...] = ()  # the first versions had none
     fewest_nodes: FewestNodes | None = None  # None: no fewer, or nothing fits
     nodes_in_time: FewestNodes | None = None  # in doublings, where the deadline may be missed; None: no such number
+    links_measured: str | None = None  # by which run, on how many ranks
 
     @property
     def exit_code(self) -> int:

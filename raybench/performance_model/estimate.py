@@ -80,8 +80,8 @@ class Estimate:
 
     @property
     def least_peak(self) -> int:
-        """The same with what takes least, wherever the request leaves that open."""
-        return (self.measured and self.measured.least_peak) or self.least_memory.peak
+        """The same with what takes least, wherever the request leaves that open: of a small model ZeRO takes more."""
+        return (self.measured and self.measured.least_peak) or min(self.least_memory.peak, self.memory.peak)
 
     @property
     def samples_per_step(self) -> int:

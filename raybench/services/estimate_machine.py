@@ -45,7 +45,7 @@ def network_of(options: "EstimateOptions", machine: Machine, layout: "Layout") -
 
     _check_speeds(options)
     links = _measured_links(options)
-    if links is not None:
+    if links is not None and (links.nodes == 1 or (layout.nodes > 1 and not options.bandwidth)):
         machine.basis["all ranks" if links.nodes > 1 else "links within a node"] = links.basis
     bus = options.bandwidth or (links.bus_gb_per_s if links and links.nodes > 1 else None)
     within = links.bus_gb_per_s if links and links.nodes == 1 else None
@@ -54,6 +54,9 @@ def network_of(options: "EstimateOptions", machine: Machine, layout: "Layout") -
         fabric_gb_per_s=_fabric_speed(options, machine, layout.ranks_per_node),
         bus_gb_per_s=bus,
     )
+    over_nodes = links is not None and links.nodes > 1 and layout.nodes > 1
+    if links is not None and over_nodes and links.ranks == links.nodes * layout.ranks_per_node:
+        network = _measured_fabric(network, links, machine)
     if options.latency_us is not None:
         network = replace(network, fabric_hop_seconds=options.latency_us * 1e-6)
     elif (
@@ -63,6 +66,16 @@ def network_of(options: "EstimateOptions", machine: Machine, layout: "Layout") -
     if machine.gpu is None:  # of one that is known its nodes' usual links are
         network.bandwidth_gb_per_s(layout.world)  # refuses here, before anything is computed
     return network
+
+
+def _measured_fabric(network: "Network", links: "MeasuredLinks", machine: Machine) -> "Network":
+    """All NICs of a node carry what a ring over all of its ranks did; more only where the ring waited in the node."""
+    least = links.bus_gb_per_s
+    known = network.fabric_gb_per_s
+    if known is not None and least >= min(known, network.node_gb_per_s):
+        return network
+    machine.basis["network between nodes"] = f"all NICs of a node as all ranks, {links.basis}"
+    return replace(network, fabric_gb_per_s=least)
 
 
 def _check_speeds(options: "EstimateOptions") -> None:

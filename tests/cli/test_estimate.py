@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from raybench.cli.estimate import command
+from raybench.cli.planning.plan import command as plan_command
 from raybench.cli.show import command as show
 from raybench.errors import UsageError
 from raybench.performance_model.estimate_report import FORMULAS
@@ -206,6 +207,25 @@ def test_a_runs_result_gives_bandwidth_and_latency(tmp_path: Path) -> None:
     assert "measured by run" in estimate["basis"]["all ranks"]
     given = answer(*options, "--bandwidth", "1")["communication"]["seconds"]
     assert given == pytest.approx(sent / 1e9, rel=0.05)
+    for asked, words in ((command, options), (plan_command, ("gpt2", "--nodes", "2", *options[4:]))):
+        shown = CliRunner().invoke(asked, [*words]).output
+        assert "links measured: " in shown
+        assert "nothing was measured" not in shown
+
+
+def test_a_measured_network_holds_for_the_groups_of_a_cut_model_as_well(tmp_path: Path) -> None:
+    """``plan`` with a result alone was refused; with a node type it took the line rate for all but the whole world."""
+    slow = ("--result", result_file(tmp_path))
+    hybrid = ("--model", "llama-8b", "--world-size", "16", "--strategy", "fsdp-hybrid", "--batch-size", "1")
+    fast, measured = (answer(*hybrid, "--node-type", "p5.48xlarge", *also)["communication"] for also in ((), slow))
+    assert measured["seconds"] > 2 * fast["seconds"]
+    lone = answer(*hybrid, "--gpu", "H100", *slow)["communication"]
+    assert lone["seconds"] == pytest.approx(measured["seconds"], rel=0.01)
+
+
+def test_the_least_memory_is_never_more_than_the_most() -> None:
+    memory = answer("--model", "gpt2", "--world-size", "16", "--tp", "2", "--node-type", "p5.48xlarge")["memory"]
+    assert memory["least_peak"] <= memory["peak"]
 
 
 def test_own_prices_replace_the_list(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ class PlanOptions:
 
 def training_plan(options: PlanOptions) -> "TrainingPlan":
     """All ways with the best first. Raises UsageError for what cannot be."""
+    from raybench.documents.estimate import links_measured
     from raybench.documents.training_plan import TrainingPlan
     from raybench.performance_model.training_plan import ways_to_train
 
@@ -78,6 +79,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         measured=measured,
         fewest_nodes=_fewest(options, per_step, ways[0]),
         nodes_in_time=_in_time(options, told[0]),
+        links_measured=links_measured(request.basis),
     )
 
 

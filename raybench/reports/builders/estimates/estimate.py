@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from raybench.documents.estimate import CostEstimate, EstimateReport, MeasuredSetting, MemoryParts
+from raybench.documents.estimate import CostEstimate, EstimateReport, MeasuredSetting, MemoryParts, links_measured
 from raybench.reports.builders.asked import Asked
 from raybench.reports.model import Block, Cell, Choice, Facts, Grid, Heading, Report, Table, notes_of
 from raybench.reports.text import count_of
@@ -20,7 +20,8 @@ def estimate_tables(estimate: EstimateReport, _: Asked) -> Report:
     ranks = f"{count_of(estimate.world_size, 'rank')} on {count_of(estimate.nodes, 'node')}"
     gpu = f", {estimate.gpu}" if estimate.gpu else ""
     ways = ", ".join([estimate.strategy, *_cuts(estimate)])
-    name = f"raybench estimate, {measured_in_short(estimate.measured)}: {estimate.model.name}, {ways}, {ranks}{gpu}"
+    measured = measured_in_short(estimate.measured, links_measured(estimate.basis))
+    name = f"raybench estimate, {measured}: {estimate.model.name}, {ways}, {ranks}{gpu}"
     return Report(
         name=name,
         title=name,
@@ -45,13 +46,14 @@ def _cuts(estimate: EstimateReport) -> Iterator[str]:
             yield f"{name} {ranks}" + (f" x {chunks}" if chunks > 1 else "")
 
 
-def measured_in_short(settings: Sequence[MeasuredSetting]) -> str:
+def measured_in_short(settings: Sequence[MeasuredSetting], links: str | None) -> str:
     """Which figures are measured, for a title."""
     ways = dict.fromkeys(one.way for one in settings if one.taken)
     told = []
     for way in ways:
         taken = dict.fromkeys(name for one in settings if one.way == way for name in one.taken)
         told.append(f"measured{f' of {way}' if way else ''}: {', '.join(taken)}")
+    told += ["links measured"] if links else []
     return "; ".join(told) or "nothing was measured"
 
 

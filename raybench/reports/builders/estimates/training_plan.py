@@ -62,7 +62,8 @@ def _report(plan: TrainingPlan, *blocks: Block) -> Report:
     machine = f"{count_of(plan.world_size, 'rank')} on {count_of(plan.nodes, 'node')}"
     has = "" if plan.device_bytes is None else f" of {plan.device_bytes / 2**30:.1f} GiB"
     gpu = f", {plan.gpu or 'a GPU'}{has}" if plan.gpu or has else ""
-    name = f"raybench plan, {measured_in_short(plan.measured)}: {plan.model} ({plan.method}), {machine}{gpu}"
+    measured = measured_in_short(plan.measured, plan.links_measured)
+    name = f"raybench plan, {measured}: {plan.model} ({plan.method}), {machine}{gpu}"
     return Report(
         name=name, title=name, verdict=plan.verdict, reason=plan.reason + _measured(plan), lead="", when="",
         blocks=blocks,
@@ -96,6 +97,7 @@ def _notes(plan: TrainingPlan, rows: int, *, is_screen: bool = False) -> Iterato
     yield from notes_of([_fewest(plan.fewest_nodes, plan.currency)] if plan.fewest_nodes else [], tone="info")
     in_time = plan.nodes_in_time
     yield from notes_of([_on(in_time, "in time", plan.currency)] if in_time else [], tone="strong")
+    yield from notes_of([f"links: {plan.links_measured}"] if plan.links_measured else [], tone="info")
     waits = best.limit and best.fits is not False
     yield from notes_of([f"the best waits for: {best.limit}"] if waits else [], tone="info")
 

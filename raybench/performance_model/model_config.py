@@ -53,7 +53,9 @@ def _shape(whole: Fields, path: Path) -> Transformer:
 
 def _name_of(fields: Fields, path: Path) -> str:
     own = fields.get("_name_or_path")
-    return own if isinstance(own, str) and 0 < len(own) <= _LONGEST_NAME else path.parent.resolve().name or "model"
+    if isinstance(own, str) and 0 < len(own) <= _LONGEST_NAME:
+        return own
+    return (path.parent.resolve().name if path.name == "config.json" else path.stem) or "model"
 
 
 def _language_model(fields: Fields) -> Fields:

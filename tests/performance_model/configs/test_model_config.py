@@ -276,3 +276,11 @@ def test_what_transformers_computes_by_separate_operations_is_kept(tmp_path: Pat
     assert block_activation_bytes_per_token(model, fused) == block_activation_bytes_per_token(
         replace(model, caps_scores=False), fused
     )
+
+
+def test_a_file_of_another_name_names_its_model(tmp_path: Path) -> None:
+    fields = {name: value for name, value in MODELS["Mixtral-8x7B-v0.1"][1].items() if name != "_name_or_path"}
+    other = tmp_path / "my-mixture.json"
+    other.write_text(json.dumps(fields))
+    assert model_of_config(str(other)).name == "my-mixture"
+    assert model_of_config(written(tmp_path, fields)).name == tmp_path.name

@@ -130,7 +130,7 @@ class Reading:
             open_tables=self._scanner.steps.open_tables(),
             torn_tracebacks=self._scanner.steps.torn_tracebacks(),
             last_errors=self._scanner.steps.errors(),
-            last_hints={} if self._scanner.gate.nccl_lines else self._scanner.steps.hints(),
+            last_hints=self._scanner.steps.hints(),
         )
 
     def diagnosis(self) -> Diagnosis:

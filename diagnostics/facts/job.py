@@ -70,7 +70,7 @@ class JobFacts:
 
     done_steps: Mapping[str, Sequence[DoneStep]] = field(default_factory=dict)  # file -> steps near its end
 
-    open_tables: frozenset[str] = frozenset()  # of these, files that end with rows of a table without its end
+    open_tables: Mapping[str, str] = field(default_factory=dict)  # files whose last table has no end -> its last row
 
     torn_tracebacks: frozenset[str] = frozenset()  # files that end inside a traceback, before its exception
 
@@ -80,7 +80,7 @@ class JobFacts:
 
     last_hints: Mapping[str, Sequence[LastError]] = field(
         default_factory=dict
-    )  # where no line is NCCL's: files whose last lines tell of a failure in words that nobody knows -> these lines
+    )  # files whose last lines tell of a failure in words that nobody knows -> these lines
 
     @property
     def empty_files(self) -> list[str]:

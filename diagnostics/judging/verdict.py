@@ -1,6 +1,6 @@
 """The verdict on a log and the sentence that explains it: a log without faults may still leave the question open."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from diagnostics.inputs.reader import A_TRACE
 from diagnostics.judging.rank_table import missing_ranks
 from diagnostics.judging.restarts import told_restart
 from diagnostics.judging.unfinished import still_trying, told_of, unfinished
+from diagnostics.parsers.last_errors import LastError
 from diagnostics.parsers.programs.successes import SUCCEEDED
 from diagnostics.parsers.steps import is_last_row, is_row, is_unchecked_row, tells_rate
 from diagnostics.rules.program.tracebacks import open_traceback
@@ -97,18 +98,45 @@ def open_question(network: str, findings: Sequence[Finding], facts: JobFacts) ->
         )
     if traceback := open_traceback(facts):
         return Question(traceback.told, "run-failed", traceback.event)
-    if unread := _unread_error(findings, facts):
+    if unread := _unread_error(findings, facts) or _trouble(findings, facts):
         return Question(unread, "run-failed")
+    if begun := _begun_table(facts):
+        return Question(begun, "log-truncated")
     return None if _tests_passed(facts) else _not_shown(network, facts)
 
 
 def _unread_error(findings: Sequence[Finding], facts: JobFacts) -> str:
     """The error that a file ends with and no finding is about; empty where there is none."""
+    return _last_of(facts.last_errors, "an error", findings, facts)
+
+
+def _trouble(findings: Sequence[Finding], facts: JobFacts) -> str:
+    """What a file ends with that tells of trouble in any words; empty where NCCL's lines show nothing that works."""
+    shown = facts.works or _tests_passed(facts)
+    return _last_of(facts.last_hints, "trouble", findings, facts) if shown else ""
+
+
+def _last_of(last: Mapping[str, Sequence[LastError]], what: str, findings: Sequence[Finding], facts: JobFacts) -> str:
     known = {evidence.text.strip() for finding in findings for evidence in finding.evidence}
-    for file, lines in facts.last_errors.items():
+    for file, lines in last.items():
         told = [quote(line.text)[:200] for line in lines if quote(line.text) not in known]
         if told and file not in facts.steps:
-            return f"the last lines of {file} tell of an error, and nothing behind them of work: {' | '.join(told)}."
+            return f"the last lines of {file} tell of {what}, and nothing behind them of work: {' | '.join(told)}."
+    return ""
+
+
+def _begun_table(facts: JobFacts) -> str:
+    """What is said of a table of nccl-tests of which no row stands behind its title; empty where there is none."""
+    ends = {event.origin.file: event.origin.sequence for event in facts.of("work-done", "tests-ended", "run-error")}
+    begun = {event.origin.file: event for event in facts.of("tests-range", "tests-title")}
+    for file, event in begun.items():
+        last = facts.last_lines.get(file, 0)
+        measured = any(last - step.behind > event.origin.line for step in facts.done_steps.get(file, ()))
+        if ends.get(file, -1) < event.origin.sequence and not measured:
+            return (
+                f"line {event.origin.line} of {file} begins a table of nccl-tests, and no row of it is there: "
+                "it hangs at its first size, or the log is cut. Give all that the program printed."
+            )
     return ""
 
 
@@ -127,7 +155,7 @@ def _not_shown(network: str, facts: JobFacts) -> Question | None:
 
 
 def _start_or_end_not_shown(network: str, facts: JobFacts) -> str:
-    if facts.of("tests-range") and (cut := _cut_table(facts)):  # by which sizes are known to be missing
+    if facts.of("tests-range", "tests-title") and (cut := _cut_table(facts)):
         return cut
     if not _shows_steps(facts) and (unshown := _start_not_shown(network, facts)):
         return _cut_table(facts) or unshown
@@ -145,17 +173,18 @@ def _cut_tables(facts: JobFacts) -> frozenset[str]:
     if (sizes := facts.of("tests-range")) and len(facts.files) == 1:
         largest, factor, increment = (sizes[-1].number(name) or 0 for name in ("largest", "factor", "increment"))
         return frozenset(
-            file for file in facts.open_tables if not is_last_row(facts.steps[file], largest, factor, increment)
+            file for file, row in facts.open_tables.items() if not is_last_row(row, largest, factor, increment)
         )
-    return facts.open_tables
+    return frozenset(facts.open_tables)
 
 
 def _cut_table(facts: JobFacts) -> str:
     """What is said of a log that shows rows of a table, and not its end; empty where there is none."""
     if not (cut := sorted(_cut_tables(facts))):
         return ""
+    row = quote(facts.open_tables[cut[0]])[:120]
     return (
-        f"{cut[0]} ends with rows of a table of measurements, {quote(facts.steps[cut[0]])[:120]}, and not with the end "
+        f"{cut[0]} ends with rows of a table of measurements, {row}, and not with the end "
         "of the table: one that hangs at its next size looks the same. Give all that the program printed."
     )
 
@@ -251,7 +280,7 @@ def _left_unknown(network: str, findings: Sequence[Finding], facts: JobFacts) ->
 
 def _read_instead(verdict: Verdict, network: str, findings: Sequence[Finding], facts: JobFacts) -> str:
     """What was read instead of lines of NCCL that show a job: an error that nobody knows, or nothing of NCCL's."""
-    if verdict == "unknown" and (unread := _unread_error(findings, facts)):
+    if verdict == "unknown" and (unread := _unread_error(findings, facts) or _trouble(findings, facts)):
         return f"It is open whether the run works: {unread}"
     if verdict == "unknown" and (trying := still_trying(facts)) is not None:
         return f"It is open whether the run works: {told_of(trying)}"
@@ -279,8 +308,7 @@ def _without_nccl(network: str, facts: JobFacts) -> str:
     if not facts.lines_read:
         return _nothing_read(facts)
     if not facts.lines_nccl and network == "unknown" and facts.of("tests-rank", "tests-range"):
-        open_ = facts.count("tests-range") > facts.count("tests-ended", "work-done") and not facts.steps
-        halted = " and no row of its table: it hangs at its first size, or the log is cut" if open_ else ""
+        halted = " and no row of its table: it hangs at its first size, or the log is cut" if _begun_table(facts) else ""
         return (
             f"The input is the output of nccl-tests without a line of NCCL{halted}. "
             "Give all that it printed, run with NCCL_DEBUG=INFO in the environment of every rank."

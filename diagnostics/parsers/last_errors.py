@@ -12,11 +12,14 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from diagnostics.parsers import levels
 from diagnostics.parsers.base import compiled
-from diagnostics.parsers.steps import is_step
+from diagnostics.parsers.steps import is_not_finite, is_row, is_step, progress_of
+from diagnostics.parsers.trouble import NAMED, NO_TROUBLE, OUTCOMES, OVER, TOLD
 
-LAST_LINES = 8  # that are not empty
 MAX_QUOTED = 2
+LAST_LINES = 40  # in which an error counts; a fatal line does in all that is looked at
+MIN_STEPS = 2  # behind a fatal line: what is printed into a pipe may stand behind what was printed later
 
 _FATAL = (  # levels behind which a program ends
     r"(?:^|[\[(|] *|[\d\]|,-] +|\) +(?=\w+ \d))(?:FATAL|CRITICAL|PANIC)(?=[\s\])|:]|$)|^F\d{4} \d\d:\d\d:\d\d|"
@@ -62,13 +65,15 @@ _STATUSES = (
 )
 _NO_END = r"^\s*\++ |(?i:\bwarn(?:ing)?\b)"  # a command that a shell shows, which may be all that failed
 _OF_NCCL = r"[NR]CCL (?:INFO|WARN|ATTN|TRACE|CALL|DIAG|ABORT)\b"  # of which the rules know more
-OF_JSON = r"\"(?:level|severity)\": ?\"(?P<level>(?i:error|fatal|critical|panic))\""  # the level beside the message
 # DeepSpeed's and PyTorch's launcher, at level INFO: one of them has failed
 _BARE_KILL = r"^(?:\[?\w+\d+\]?: ?)?Killing subprocess \d+$"  # anybody's, such as of a helper
 _KILLS = rf"\bsigkill_handler\] Killing subprocess \d+$|{_BARE_KILL}"
+_GAVE_UP = r"(?i:\b(?:giving|gave) up after \d+ (?:re)?tr(?:y|ies)\b)"
 _GLUED = r"[a-z\d\])>][A-Z][a-z]\w*(?:Error|Exception): \S"  # an exception behind a line of NCCL that has no end
-_ENDS = "|".join((_FATAL, _EXITS, _SIGNALS, _KILLS))
-_ERROR = "|".join((_LEVELS, _FATAL, _KILLS, _EXITS, _SIGNALS, _STACKS, _ERRNO, _SAID, _ENDED, _STATUSES))
+_ENDS = "|".join((_FATAL, _EXITS, _SIGNALS, _KILLS, OUTCOMES))
+_ERROR = "|".join(
+    (_LEVELS, _FATAL, _KILLS, _EXITS, _SIGNALS, OUTCOMES, _GAVE_UP, _STACKS, _ERRNO, _SAID, _ENDED, _STATUSES)
+)
 _MILD = (  # a lower level, none, or what is done about it
     r"\b(?:DEBUG|INFO|NOTICE)\b|\b\w+Warning: |(?i:(?<!wandb: )\bwarn(?:ing)?\b)(?! +Failed[A-Z])|"
     r"^\[?[WI]\d{3,4} |\[[WI](?:\d{3,4})?[ \]]|"
@@ -83,20 +88,13 @@ _BENIGN = (  # of libraries that do without, as the rules know
     r"cannot be used\.?$|modify UD QP to INIT|(?:cuda_\w+|computation_placer|cuda_executor)\.cc:\d+\]|"
     r"Unable to register \w+ factory|^\[\S+:\d+:\d+ - \w+\.c:\d+\] ERROR "  # the last: SHARP's library
 )
-_DONE = (
-    r"Destroy COMPLETE|Out of bounds values *: *0 OK|Avg bus bandwidth *: *\d|"
-    r"(?i:\b(?:train(?:ing)?|run|job|test\w*|benchmark|epoch|evaluation|model|checkpoint|script|all)\b[\w ]{0,30}?"
-    r"\b(?:complete[ds]?|finished|done|succeeded|saved|passed)\b|exit(?:ed|ing)? (?:with )?(?:code|status) ?:? ?0\b|"
-    r"(?:completed|finished|ended|exited) (?:successfully|normally)|\bsuccess(?:ful(?:ly)?)?\b|connected to )"
+_RESULTS = r"Out of bounds values *: *0 OK|Avg bus bandwidth *: *\d"
+_DONE = (  # what a program says of its own work; "all done", "job finished" are a script's, whatever came before
+    r"(?i:\b(?:train(?:ing)?|test\w*|benchmark|epoch|evaluation|model|checkpoint)\b[\w ]{0,30}?"
+    r"\b(?:complete[ds]?|finished|done|succeeded|saved|passed)\b|process (?:exited|ended) with (?:code|status) 0\b)"
 )
-_WORKS = rf"CCL INFO (?!.*(?:Abort|abort| -> \d))|{_DONE}"
+_WORKS = rf"CCL INFO (?:.*Init COMPLETE|Connected |.*opCount)|{_RESULTS}"  # of all ranks, or of the one they wait for
 
-
-_HINT = (
-    r"(?i:\b(?:fail(?:ed|ure|s)?|errors?|exception|time[sd]? out|timed?out(?! ?[=:(_])|unable|can(?:not|'t)|"
-    r"could not|abort\w*|crash\w*|killed|refused|unreachable|denied|fatal|stuck|hangs?|hung|died|dead|lost|no route|"
-    r"corrupt\w*)\b)"
-)
 _FRAME = r"^(?P<before>\S.{0,200}?)?\s+File \"[^\"]{1,400}\", line \d+(?:, in |\b)"
 _BEGIN_OF_TRACEBACK = "Traceback (most recent call last)"
 
@@ -109,31 +107,62 @@ class LastError(NamedTuple):
 
 
 def last_errors(lines: Sequence[tuple[int, str]]) -> tuple[LastError, ...]:
-    """The errors among the last lines of a file, in their order; empty where the job goes on or ends well behind.
+    """The errors behind the last proven work of a file, in their order; empty where there are none.
 
-    ``lines`` are the last ones, each with how many stand behind it.
+    ``lines`` are the last ones that are not empty, each with how many stand behind it. Work is proven by a step, a row
+    of measurements, a result, a communicator that came to be. Fatal lines take two steps, or more than words of an end.
     """
     found: list[LastError] = []
-    last = [one for one in lines if one[1].strip()][-LAST_LINES:]
-    for behind, line in reversed(last):
+    steps: set[str] = set()
+    done = False
+    for number, (behind, line) in enumerate(reversed(lines)):
         if is_error(line):
-            found.append(LastError(line.strip(), behind))
-        elif not found and (is_step(line) or compiled(_WORKS).search(line)):
-            return ()
-    if all(compiled(_BARE_KILL).search(one.text) for one in found) and any(
-        compiled(_DONE).search(line) for _, line in last
-    ):
+            if is_fatal(line) or (number < LAST_LINES and not (steps or done)):
+                found.append(LastError(line.strip(), behind))
+        elif _proves_work(line):
+            break
+        elif is_step(line) and not is_not_finite(line):
+            steps.add(progress_of(line.strip()))
+            if len(steps) >= MIN_STEPS or found:
+                break
+        else:
+            done = done or compiled(_DONE).search(line) is not None
+    if done and all(compiled(_BARE_KILL).search(one.text) for one in found):
         return ()  # a helper of a job that has ended well
-    return tuple(reversed(found[:MAX_QUOTED]))
+    found.sort(key=lambda one: (not is_fatal(one.text), -one.behind))
+    return tuple(sorted(found[:MAX_QUOTED], key=lambda one: -one.behind))
 
 
 def last_hints(lines: Sequence[tuple[int, str]]) -> tuple[LastError, ...]:
-    """Of an excerpt that nothing is read in: its last lines that tell of a failure in any words, in their order."""
-    last = [one for one in lines if one[1].strip()][-LAST_LINES:]
-    told = [
-        (behind, line) for behind, line in last if compiled(_HINT).search(line) and not compiled(_MILD).search(line)
-    ]
-    return tuple(LastError(line.strip(), behind) for behind, line in told[:MAX_QUOTED])
+    """What tells of a failure in any words behind the last proven work of a file, in its order."""
+    found: list[LastError] = []
+    for behind, line in reversed(lines[-LAST_LINES:]):
+        if tells_of_trouble(line):
+            found.append(LastError(line.strip(), behind))
+        elif _proves_work(line) or is_step(line) or any(compiled(one).search(line) for one in (_DONE, OVER)):
+            break
+    return tuple(reversed(found))[:MAX_QUOTED]
+
+
+def _proves_work(line: str) -> bool:
+    return is_row(line) or compiled(_WORKS).search(line) is not None
+
+
+def names_trouble(line: str) -> bool:
+    """Whether a line names an error or trouble of any kind, be it over: what stands before it may not go on."""
+    return compiled(NAMED).search(line) is not None or tells_of_trouble(line)
+
+
+def tells_of_trouble(line: str) -> bool:
+    """Whether a line tells of an error or of trouble in any words, and not that it is over, or none."""
+    if compiled(_BARE_KILL).search(line.strip()):
+        return False
+    if is_error(line) or is_not_finite(line):
+        return True
+    if "CCL " in line and compiled(_OF_NCCL).search(line):
+        return False
+    told = compiled(TOLD).search(line) is not None
+    return told and not any(compiled(one).search(line) for one in (_MILD, _BENIGN, NO_TROUBLE))
 
 
 def ends_in_traceback(text: str) -> bool:
@@ -154,13 +183,14 @@ def is_error(line: str) -> bool:
     """Whether a line tells of an error, and not that it is passed over, tried again, or none."""
     if "CCL " in line and compiled(_OF_NCCL).search(line):
         return bool(compiled(_GLUED).search(line))
-    if not compiled(_ERROR).search(line.strip()):
+    if not (compiled(_ERROR).search(line.strip()) or levels.is_error_level(line)):
         return False
-    if compiled(f"{_FORK}|{_KILLS}").search(line.rstrip()):
+    if compiled(f"{_FORK}|{_KILLS}|{_GAVE_UP}").search(line.rstrip()):
         return True
     return not (compiled(_MILD).search(line) or compiled(_BENIGN).search(line))
 
 
 def is_fatal(line: str) -> bool:
     """Whether a line that tells of an error says that its program ended by it."""
-    return bool(compiled(_ENDS).search(line.strip())) and not compiled(_NO_END).search(line)
+    ended = compiled(_ENDS).search(line.strip()) is not None or levels.is_fatal_level(line)
+    return ended and not compiled(_NO_END).search(line)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from diagnostics.parsers.base import compiled
-from diagnostics.parsers.last_errors import OF_JSON, LastError, ends_in_traceback, last_errors, last_hints
+from diagnostics.parsers import levels
+from diagnostics.parsers.last_errors import LastError, ends_in_traceback, last_errors, last_hints, names_trouble
 from diagnostics.parsers.steps import (
     TITLE_OF_PERFTEST,
     DoneStep,
@@ -24,25 +24,20 @@ from diagnostics.scanning.prefix import clean
 TAIL_BYTES = 2**13
 MAX_FILES = 1000
 MAX_CHARACTERS = 2000  # of a line
-MAX_LINES = 40  # in which an error is looked for
 MIN_STEPS = 2  # one line may tell of a step that is planned; a row of a table tells of what was measured
 _HINTS = (b"oss", b"/s", b"er second", b"er_second", b"per_sec", b"per iteration", b"hroughput", b"PerSec")
 _ROWS = (b"float", b"half", b"int", b"double", TITLE_OF_PERFTEST.encode())
-_TROUBLE = (
-    r"(?i:error|fail|exception|abort|kill|signal|time[ds]?[ -]?out|hang|hung|stuck|terminat|dumped|cancel|traceback"
-    r"|preempt|evict|lost|unreachable|unhealthy|restart|refused|retry|corrupt|interrupt)"
-)
 
 
 class _Shown(NamedTuple):
-    """What the end of a file shows: its last step, whether that is a row of a table without its end, and all steps."""
+    """What the end of a file shows: its last step, the last row of a table without its end, and all steps."""
 
     last: str | None
-    open_table: bool
+    open_table: str | None
     done: tuple[DoneStep, ...]
 
 
-_NOTHING = _Shown(None, open_table=False, done=())
+_NOTHING = _Shown(None, None, ())
 
 
 @dataclass(slots=True)
@@ -70,9 +65,9 @@ class Steps:
         """The steps at the end of each file, whatever stands behind them."""
         return {file: done for file, tail in self._tails.items() if (done := _read(tail).done)}
 
-    def open_tables(self) -> frozenset[str]:
-        """Files that end with rows of a table whose end they do not show: the next size may hang."""
-        return frozenset(file for file, tail in self._tails.items() if _read(tail).open_table)
+    def open_tables(self) -> dict[str, str]:
+        """Files whose last table has no end, whatever stands behind its last row: the next size may hang."""
+        return {file: row for file, tail in self._tails.items() if (row := _read(tail).open_table) is not None}
 
     def torn_tracebacks(self) -> frozenset[str]:
         """Files that end inside a traceback, before its exception."""
@@ -93,8 +88,9 @@ class Steps:
 
 def _last_lines(tail: bytes) -> list[tuple[int, str]]:
     """The last lines, each with how many follow it; what a bar of progress prints into one line stands apart."""
-    whole = tail.decode("utf-8", "replace").split("\n")[-MAX_LINES:]
-    return [(len(whole) - number, _clean(part)) for number, line in enumerate(whole, 1) for part in line.splitlines()]
+    whole = tail.decode("utf-8", "replace").split("\n")
+    apart = ((len(whole) - number, part) for number, line in enumerate(whole, 1) for part in line.splitlines())
+    return [(behind, _clean(part)) for behind, part in apart if part.strip()]
 
 
 @lru_cache(maxsize=MAX_FILES)  # asked several times of each file
@@ -104,31 +100,38 @@ def _read(tail: bytes) -> _Shown:
         return _NOTHING
     steps: list[str] = []
     done: list[DoneStep] = []
-    titled, table = TITLE_OF_PERFTEST.encode() in tail, False
+    titled, table = TITLE_OF_PERFTEST.encode() in tail, ""
     text = tail.decode("utf-8", "replace")
     behind = len(text.removesuffix("\n").split("\n")) - 1
     for whole in text.splitlines(keepends=True):  # what a bar prints into one line stands apart
         line = whole[:MAX_CHARACTERS].rstrip("\r\n")
         if is_wrong_row(line):
-            return _NOTHING._replace(done=tuple(done))
+            return _Shown(None, None, tuple(done))
         if is_not_finite(line):
             steps.clear()  # whether this was passed over or ended the training, the next steps tell
         elif (row := is_row(line, titled=titled)) or is_step(line):
             steps.append(line.strip())
-            table = row
+            table = line.strip() if row else ""
             done.append(DoneStep(behind, line.strip(), row))
         elif ends_table(line):
-            table = False
-        elif "Destroy COMPLETE" not in line and ("CCL" in line or compiled(_TROUBLE).search(line)):
+            table = ""
+        elif _interrupts(line):
             steps.clear()
         behind -= whole.endswith("\n")
     if len(set(map(progress_of, steps))) < (1 if table else MIN_STEPS):
-        return _NOTHING._replace(done=tuple(done))
-    return _Shown(steps[-1], table, tuple(done))
+        return _Shown(None, table or None, tuple(done))
+    return _Shown(steps[-1], table or None, tuple(done))
+
+
+def _interrupts(line: str) -> bool:
+    """Whether steps before a line do not show what the job does behind it: it is NCCL's, or names trouble."""
+    if "CCL" in line:
+        return "Destroy COMPLETE" not in line
+    return names_trouble(line) or ("{" in line and names_trouble(_clean(line)))
 
 
 def _clean(line: str) -> str:
     """A line without colours and its frame; an object of JSON as a logger in plain text gives its level."""
     text = clean(line[:MAX_CHARACTERS].encode())
-    level = compiled(OF_JSON).search(line[:MAX_CHARACTERS])
-    return f"{level['level'].upper()}: {text}" if level else text
+    level = levels.of_json(line[:MAX_CHARACTERS])
+    return f"{level}: {text}" if level else text

@@ -5,6 +5,7 @@ import pytest
 from diagnostics.findings import Diagnosis
 from diagnostics.inputs.reader import Batch
 from diagnostics.reading import Reading
+from tests.diagnostics.test_program_failures import START
 
 HEAD = "#  Rank  0 Group  0 Pid  4101 on gpu-a device  0 [0x1b] NVIDIA H100\n"
 ROW = "  1048576  262144  float     sum      -1    31.20   33.61   63.02      0    30.9   33.9   63.6      0\n"
@@ -184,3 +185,26 @@ def test_the_last_row_is_whole_or_its_size_may_hang_in_place(last: str, verdict:
     row = "8             2     float     sum      -1     5.94    0.00    0.00      0     5.90    0.00    0.00      0"
     lines = [title, *ranks, row, f"16            4     float     sum      -1     {last}"]
     assert _diagnose("\n".join(lines)).verdict == verdict
+
+
+TITLE = "#                                      out-of-place                       in-place          \n"
+HEADER = HEAD + TITLE + "#  size  count  type  redop  root  time  algbw  busbw #wrong\n"
+INIT = "\n".join(START) + "\n"
+STEPS = "".join(f"step {number}/100 loss: 2.3 12.{number} samples/s\n" for number in range(9))
+CLOSED = "n1:40:42 [0] NCCL INFO [Service thread] Connection closed by localRank 1\n"
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    (HEADER, "no row of it"), (HEADER + INIT, "no row of it"), (INIT + ENDED, "no row of it"),
+    (INIT + HEADER + ROW + END + HEADER, "no row of it"),  # of a second run
+    (HEADER + ROW + END + HEADER, "no row of it"),  # without NCCL's lines
+    (HEADER + INIT + ROW, "not with the end"), (HEADER + INIT + ROW + CLOSED, "not with the end"),
+    (HEADER + INIT + ROW + "Timeout waiting for rank 1\n", "Timeout waiting"),
+    (INIT + HEADER + ROW + END + "Job 4711 FAILED\n", "Job 4711 FAILED"),
+    (INIT + HEADER + ROW + END, ""), (HEADER + INIT + ROW + END + CLOSED, ""), (INIT + ROW, ""),
+    (ENDED + HEADER + INIT + ROWS + CLOSED, ""),  # whose last size is the largest
+    (HEADER + INIT + STEPS, ""),  # of a training that follows
+])  # fmt: skip
+def test_a_table_that_was_begun_and_has_no_end_is_no_job_that_works(text: str, told: str) -> None:
+    diagnosis = _diagnose(text)
+    assert (diagnosis.verdict == "ok", told in diagnosis.explanation) == (not told, True)

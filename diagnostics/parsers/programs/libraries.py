@@ -303,6 +303,14 @@ PATTERNS = (
             "# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 1048576(bytes) warmup iters: 0 iters: 1",
         ),
     ),
+    Pattern(  # the title of its table: what follows is measured
+        kind="tests-title",
+        literal="out-of-place",
+        expression=r"^(?:\[[\d,]+\]<\w+>: ?)?# +out-of-place +in-place\s*$",
+        samples=(
+            "#                                                       out-of-place                       in-place",
+        ),
+    ),
     Pattern(
         kind="tests-ended",
         literal="Avg bus bandwidth",

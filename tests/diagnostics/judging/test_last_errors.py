@@ -48,6 +48,39 @@ ERRORS = (
     "/bin/bash: line 1: /usr/sbin/sshd: No such file or directory",
     "open: Stale file handle",
     "Failed to open the data set: x",
+    "2026-01-01T00:00:01.5Z stderr F ERROR:root:the queue is gone",
+    "2026-01-01 00:00:01 [error    ] the queue is gone    rank=1",
+    "Training failed, giving up after 3 retries",
+)
+TROUBLE = (  # in words of which none shows by itself that something failed
+    "Training aborted after 3 unsuccessful attempts.",
+    "Loss is nan, stopping training",
+    "Timeout waiting for rank 1 (1800 s)",
+    "Detected hang: no progress for 1800 s on rank 1",
+    "unhandled exception: worker 1: bad magic",
+    "Disk quota exceeded",
+    "rank 1 has not reported for 600 seconds",
+    "[node-monitor] node1 NotReady",
+    "KeyError: 3",
+    "Essential container in task exited",
+    "watchdog: BUG: soft lockup - CPU#12 stuck for 23s!",
+    "Abgebrochen (Speicherabzug geschrieben)",
+    "Processus arr\u00eat\u00e9",
+    "Violaci\u00f3n de segmento",
+    "\u8bad\u7ec3\u5931\u8d25: \u8fdb\u7a0b 1 \u5f02\u5e38\u9000\u51fa",
+    "\u5f37\u5236\u7d42\u4e86",
+    "rank 1: \u043e\u0448\u0438\u0431\u043a\u0430",
+)
+NO_TROUBLE = (
+    "the handler of signal 15 is installed, and none is lost: 0",
+    "12 samples were marked dead by the filter",
+    "Bus error count: 0",
+    "NCCL timeout set to 1800 s, abort on failure: true",
+    "If the host cannot be found, see the guide",
+    "attempt 1 of the checkpoint failed, attempt 2 succeeded",
+    "#  size  count  type  redop  time  algbw  busbw  error  time  algbw  busbw  error",
+    '{"level":"info","msg":"the queue is gone"}',
+    '{"level":30,"time":1,"msg":"the queue is gone"}',
 )
 ENDS = (
     "[FATAL] 2024-01-01 rank 3: aborting",
@@ -64,6 +97,18 @@ ENDS = (
     "[2026-01-12 05:44:21] FATAL: worker 3 lost connection to the parameter server",
     "panic: runtime error: invalid memory address or nil pointer dereference",
     "[ERROR] Rank 3: loss is NaN at step 120, aborting",
+    "[1,1]<stderr>:FATAL: node lost",
+    "1: FATAL: node lost",
+    "(Worker pid=10, ip=10.1.1.1) FATAL: node lost",
+    "Nov 27 14:00:00 node0 train[99]: FATAL: node lost",
+    "node1: FATAL: node lost",
+    "train-worker-1 main FATAL: node lost",
+    "2026-11-27T14:00:00Z FATAL node lost",
+    ">>> FATAL: node lost",
+    "Job 4711 FAILED",
+    "STATUS: FAILED",
+    "Job status: FAILED",
+    "[2026-11-27T14:00:00Z] Job failed: user process exited",
 )
 NO_ENDS = (
     "++ exit 1",
@@ -106,13 +151,23 @@ NO_ERRORS = (
 )
 BEHIND = (  # of work and of an end in order
     START[-1],
-    "n1:40:40 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId b000 - Destroy COMPLETE",
     "step 12/100 loss: 2.30 12.2 samples/s",
     "Training completed in 312 s",
     "checkpoint saved to /data/ckpt",
     "process exited with code 0",
     "All tests passed",
 )
+NO_WORK_BEHIND = (  # of scripts, of schedulers, of ranks that are left
+    "Job finished at Fri Nov 27",
+    "All done.",
+    "Cleanup successful",
+    "script end, exit status 0",
+    "connected to the scheduler",
+    "n1:40:42 [0] NCCL INFO [Service thread] Connection closed by localRank 1",
+    "n1:40:40 [0] NCCL INFO comm 0x1 rank 0 nranks 2 cudaDev 0 busId b000 - Destroy COMPLETE",
+    "+----+----+\n" * 45,
+)
+STEPS = [f"step {number}/100 loss: 2.{number} 12.1 samples/s" for number in range(10, 20)]
 
 
 def _behind_a_start(text: str) -> Diagnosis:
@@ -124,6 +179,32 @@ def test_an_error_that_no_rule_knows_leaves_it_open_and_is_quoted(line: str) -> 
     diagnosis = _behind_a_start(line)
     assert diagnosis.verdict == "unknown"
     assert line.strip() in diagnosis.explanation
+
+
+@pytest.mark.parametrize("line", [*ERRORS[::5], *ENDS[::3], *TROUBLE])
+def test_trouble_behind_the_last_step_is_never_fine(line: str) -> None:
+    assert _behind_a_start("\n".join([*STEPS, line])).verdict == _behind_a_start(line).verdict != "ok"
+    assert _behind_a_start("\n".join([line, *STEPS])).verdict != "unknown"
+
+
+@pytest.mark.parametrize("line", NO_TROUBLE)
+def test_words_of_trouble_are_none_in_what_is_over_or_counts_nothing(line: str) -> None:
+    assert _behind_a_start(line).verdict == _behind_a_start("\n".join([*STEPS, line])).verdict == "ok"
+
+
+@pytest.mark.parametrize("behind", NO_WORK_BEHIND)
+def test_words_of_an_end_and_of_ranks_that_are_left_are_no_work(behind: str) -> None:
+    for line in (ENDS[0], ERRORS[-1], TROUBLE[0])[: 1 if "--" in behind else 3]:
+        assert _behind_a_start("\n".join([*STEPS, line, behind])).verdict == _behind_a_start(line).verdict
+
+
+@pytest.mark.parametrize("key", ["level", "lvl", "levelname", "severity", "log.level", "logLevel"])
+def test_the_level_of_json_counts_by_any_key(key: str) -> None:
+    line = '{"time":"2024-05-05T01:01:01Z","%s":"%s","message":"the queue is empty"}'
+    told = {level: _behind_a_start(line % (key, level)).verdict for level in ("info", "ERROR", "fatal", "crit")}
+    assert told == {"info": "ok", "ERROR": "unknown", "fatal": "critical", "crit": "critical"}
+    numbers = {number: _behind_a_start(f'{{"level":{number},"time":1,"msg":"x"}}').verdict for number in (30, 50, 60)}
+    assert numbers == {30: "ok", 50: "unknown", 60: "critical"}
 
 
 @pytest.mark.parametrize("line", ENDS)
@@ -144,13 +225,18 @@ def test_words_of_errors_are_none_where_nothing_failed_or_it_was_passed_over(lin
     assert not is_error(line)
 
 
+@pytest.mark.parametrize(("level", "told"), [("error", True), ("fatal", True), ("info", False)])
+def test_the_level_counts_between_tabs(level: str, told: bool) -> None:
+    assert is_error(f"2026-01-01T00:00:01Z\t{level}\ttrainer/main.go:88\tthe queue is empty") is told
+
+
 @pytest.mark.parametrize("behind", BEHIND)
 def test_an_error_with_work_or_an_end_in_order_behind_it_is_survived(behind: str) -> None:
     assert _behind_a_start(f"{ERRORS[-1]}\n{behind}").verdict == "ok"
 
 
 def test_an_error_far_from_the_end_is_none_of_the_last_lines() -> None:
-    other = "\n".join(f"lr {number}e-5" for number in range(12))
+    other = "\n".join(f"lr {number}e-5" for number in range(60))
     assert _behind_a_start(f"{ERRORS[-1]}\n{other}").verdict == "ok"
     assert _behind_a_start(f"{other}\n{ERRORS[-1]}\nlr 1e-5\n\n").verdict == "unknown"
 

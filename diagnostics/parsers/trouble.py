@@ -1,0 +1,38 @@
+"""Words that tell of trouble, in the languages that shells and programs speak.
+
+``OUTCOMES``: what schedulers call the end of a job. ``TOLD``: words that leave it open whether the run works, where
+nothing works behind them. ``NAMED``: those besides which may tell of what is over, or goes in order.
+"""
+
+OUTCOMES = (
+    r"\b[Jj](?:ob|OB)\b[^|]{0,60}?\bFAILED\b|^(?:[Jj]ob )?(?:[Ss]tatus|STATUS|[Ss]tate|STATE) ?[:=] ?FAILED\b|"
+    r"\b[Jj]ob status: FAILED\b|\bstatus: Aborted$|"
+    r"(?i:\bjob failed: )"
+)
+TOLD = (
+    r"(?i:\b(?:fail(?:ed|ure|s)?|errors?|exception|(?:time[sd]? ?out|timing out)\b(?! ?[=:(_\d])|unable|can(?:not|'t)|"
+    r"could not|abort(?:ed|ing|s)?|crash\w*|killed|refused|unreachable|denied|fatal|stuck|hangs?|hung|died|dead|lost|"
+    r"no route|corrupt(?:ed|ion)?|unhandled|panic(?:ked)?|exceeded|not ?ready|unhealthy|evicted|preempted|"
+    r"giving up|gave up|gone|terminated|unsuccessful|unexpectedly|interrupted|interrupt requested|"
+    r"not (?:reported|responded|responding|answering)|no (?:progress|step|response|heartbeat)|"
+    r"connection (?:to \S+ )?(?:closed|reset)|essential container in task exited|enforce fail|soft lockup)\b|"
+    r"^(?:\[\w+\]: ?)?[A-Z]\w+(?:Error|Exception)(?:: |$)|\berrno\b|\b(?:assert(?:ion)?) .*failed)|"
+    r"(?i:\b(?:abgebrochen|abgest\u00fcrzt|fehlgeschlagen|gescheitert|get\u00f6tet|speicherabzug|fehler\b|\w+fehler\b|"
+    r"fall\u00f3|fallo|violaci\u00f3n de segmento|abortado|erreur|\u00e9chec|\u00e9chou\u00e9|abandon|"
+    r"processus arr\u00eat\u00e9|interrompu|tu\u00e9))|"
+    r"(?i:\u043e\u0448\u0438\u0431\u043a|\u043f\u0440\u0435\u0440\u0432\u0430\u043d|\u0441\u0431\u043e\u0439|"
+    r"\u0430\u0432\u0430\u0440\u0438\u0439|\u0443\u0431\u0438\u0442)|"
+    r"\u5931\u8d25|\u5931\u6557|\u5f02\u5e38|\u7570\u5e38|\u9519\u8bef|\u932f\u8aa4|\u4e2d\u6b62|\u5df2\u6740\u6b7b|"
+    r"\u6bb5\u9519\u8bef|\u5f37\u5236\u7d42\u4e86|\u30a8\u30e9\u30fc|\u30bb\u30b0\u30e1\u30f3\u30c6"
+)
+OVER = r"(?i:\bunstuck\b|false[- ]positive|\brecovered\b|\breconnected\b|\bresumed\b|\bsucceeded\b)"
+_THINGS = r"(?:samples?|tests?|requests?|files?|images?|records?|tokens?|jobs|stale|leftover|background)"
+NO_TROUBLE = (  # prose on what may happen, counts of what is no rank, titles of tables, what is over
+    rf"{OVER}|(?i:^if |\bwhere\b|\b(?:documented|described|listed)\b|\bnot needed\b|\b(?:was|were) removed\b|non-fatal|"
+    rf"\bcache\b|\balgbw\b|^nslookup: |\bhandlers?\b|\bcheck(?:s|ing)? (?:enabled|of)\b|[:=] ?(?:0|off|none|true)$|"
+    rf"\bKilled (?:\d+ )?{_THINGS}\b|\b\d+ {_THINGS}\b|\b(?:killed|aborted|lost) 0\b|\bfile exists$|group id \d+$)"
+)
+NAMED = (
+    r"(?i:error|fail|exception|abort|kill|signal|time[ds]?[ -]?out|hang|hung|stuck|terminat|dumped|cancel|traceback"
+    r"|preempt|evict|lost|unreachable|unhealthy|restart|refused|retry|corrupt|interrupt)"
+)

@@ -308,7 +308,9 @@ def _without_nccl(network: str, facts: JobFacts) -> str:
     if not facts.lines_read:
         return _nothing_read(facts)
     if not facts.lines_nccl and network == "unknown" and facts.of("tests-rank", "tests-range"):
-        halted = " and no row of its table: it hangs at its first size, or the log is cut" if _begun_table(facts) else ""
+        halted = (
+            " and no row of its table: it hangs at its first size, or the log is cut" if _begun_table(facts) else ""
+        )
         return (
             f"The input is the output of nccl-tests without a line of NCCL{halted}. "
             "Give all that it printed, run with NCCL_DEBUG=INFO in the environment of every rank."

@@ -28,8 +28,9 @@ TOLD = (
 OVER = r"(?i:\bunstuck\b|false[- ]positive|\brecovered\b|\breconnected\b|\bresumed\b|\bsucceeded\b)"
 _THINGS = r"(?:samples?|tests?|requests?|files?|images?|records?|tokens?|jobs|stale|leftover|background)"
 NO_TROUBLE = (  # prose on what may happen, counts of what is no rank, titles of tables, what is over
-    rf"{OVER}|(?i:^if |^errors:?$| {{2,}}errors$|\bwhere\b|\b(?:documented|described|listed)\b|\bnot needed\b|\b(?:was|were) removed\b|non-fatal|"
-    rf"\bcache\b|\balgbw\b|^nslookup: |\bhandlers?\b|\bcheck(?:s|ing)? (?:enabled|of)\b|[:=] ?(?:0|off|none|true)$|"
+    rf"{OVER}|(?i:^if |^errors:?$| {{2,}}errors$|\bwhere\b|\b(?:documented|described|listed)\b|\bnot needed\b|"
+    r"\b(?:was|were) removed\b|non-fatal|\bcache block\b|\balgbw\b|^nslookup: |\bcheck(?:s|ing)? (?:enabled|of)\b|"
+    r"\binstall(?:ing|ed)\b.*\bhandler|\bhandler\b.*\binstalled\b|[:=] ?(?:0|off|none|true)$|"
     rf"\bKilled (?:\d+ )?{_THINGS}\b|\b\d+ {_THINGS}\b|\b(?:killed|aborted|lost) 0\b|\bfile exists$|group id \d+$)"
 )
 NAMED = (

@@ -17,7 +17,7 @@ from diagnostics.judging.survival import lower_survived
 from diagnostics.judging.timeline import behind_causes, in_time_order
 from diagnostics.judging.verdict import explanation_of, not_shown_beside, open_question, verdict_on
 from diagnostics.rules import load_rules
-from diagnostics.rules.base import Rule
+from diagnostics.rules.base import OMITTED, Rule
 
 _BROKEN = "error in the rule"
 
@@ -61,7 +61,18 @@ def diagnose_facts(facts: JobFacts, lines: LineCounts) -> Diagnosis:
         counters=_counters(facts),
         notes=tuple(facts.notes),
     )
-    return _nothing_cleared(diagnosis) if diagnosis.empty else _with_broken_rules(diagnosis)
+    return _nothing_cleared(diagnosis) if diagnosis.empty else _with_open_start(_with_broken_rules(diagnosis))
+
+
+def _with_open_start(diagnosis: Diagnosis) -> Diagnosis:
+    """Where ranks began a communicator and it cannot be told whether they hang there, the log is not shown to be fine.
+
+    In a log whose later starts are left out, that a completion is not read tells nothing.
+    """
+    open_ = [one.why for one in diagnosis.rules_cannot_tell if one.rule == "init-hang" and one.why != OMITTED]
+    if not open_ or diagnosis.verdict != "ok":
+        return diagnosis
+    return replace(diagnosis, verdict="unknown", explanation=f"No problem is shown, but {open_[0]}.")
 
 
 def _with_broken_rules(diagnosis: Diagnosis) -> Diagnosis:

@@ -8,7 +8,7 @@ from diagnostics.events import ProcessKey
 from diagnostics.facts import Communicator, JobFacts, Member, Process
 
 LAZY_CONNECTION = (2, 22, 0)  # from here on, ranks connect for their first collective, behind Init COMPLETE
-_AT_WORK = ("connected", "collective", "destroy", "abort")
+_AT_WORK = ("collective", "destroy", "abort")
 _DONE = ("destroy", "abort", "tests-ended", "work-done")
 
 
@@ -17,11 +17,11 @@ def open_starts(facts: JobFacts) -> int:
     if facts.starts_omitted:
         return 0
     world = facts.world.members.values() if facts.world else ()
-    standing = sum(member.started and not member.completed for member in world)
-    return standing or len({member.process for member in _standing(facts)})
+    of_world = sum(member.started and not member.completed for member in world)
+    return of_world or len({member.process for member in standing(facts)})
 
 
-def _standing(facts: JobFacts) -> Iterator[Member]:
+def standing(facts: JobFacts) -> Iterator[Member]:
     """Ranks of groups, of which no line behind their start shows that they are past it."""
     behind = _last_work(facts)
     for communicator in facts.communicators:
@@ -36,7 +36,8 @@ def _standing(facts: JobFacts) -> Iterator[Member]:
 def _last_work(facts: JobFacts) -> Mapping[ProcessKey, int]:
     """Where each process last began a communicator that it completed, or worked with one."""
     places: dict[ProcessKey, int] = defaultdict(partial(int, -1))
-    for event in facts.of(*_AT_WORK):
+    lazy = facts.version is not None and facts.version >= LAZY_CONNECTION
+    for event in facts.of(*_AT_WORK, *(("connected",) if lazy else ())):
         if event.origin.process is not None:
             places[event.origin.process] = max(places[event.origin.process], event.origin.sequence)
     for communicator in facts.communicators:

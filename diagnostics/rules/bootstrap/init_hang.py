@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from diagnostics.events import Event
 from diagnostics.facts import Communicator, JobFacts, Member
 from diagnostics.findings import Finding
+from diagnostics.judging.lagging import standing
 from diagnostics.rules.base import CLEAR, OMITTED, Outcome, Rule, conclude, found, listed, unsure
 from diagnostics.rules.bootstrap.connecting import STARTS_FIRST, unanswered
 from diagnostics.rules.program.run_failed import failure_lines
@@ -50,9 +51,7 @@ def check(facts: JobFacts) -> Outcome:
     if not signs and failure_lines(facts):
         return CLEAR
     if not signs and not _all_stand(communicator, facts):
-        return unsure(
-            "ranks started a communicator and the log ends before it is complete: a hang, or a log that is cut"
-        )
+        return _left_open(communicator, facts)
     absent = [rank for rank in range(min(communicator.nranks, 100_000)) if rank not in communicator.members]
     waiting = [member for member in communicator.members.values() if member.started and not member.completed]
     starts = [member.event for member in waiting if member.event is not None]
@@ -67,6 +66,13 @@ def check(facts: JobFacts) -> Outcome:
             explanation=_explain(absent, signs),
         )
     )
+
+
+def _left_open(communicator: Communicator, facts: JobFacts) -> Outcome:
+    """What cannot be told of ranks that started; clear where they work behind it: then a line was lost."""
+    if not any(member is one for member in standing(facts) for one in communicator.members.values()):
+        return CLEAR
+    return unsure("ranks started a communicator and the log ends before it is complete: a hang, or a log that is cut")
 
 
 def _counted(facts: JobFacts) -> Finding | None:

@@ -44,6 +44,14 @@ BEGUN = [
     ([*_of(RINGS), *_of(GROUP, BOTH, "START"), *_of(GROUP, (0,), "COMPLETE")], "unknown"),
     ([*_of(RINGS), *STEPS, *_of(SPLIT, (1,), "START")], "unknown"),
     ([*_of(RINGS), *_of(GROUP, (0,), "START"), *_of(RINGS, (0,)), *_of(RINGS, (1,))], "ok"),  # a line was lost
+    ([*_of(RINGS), *_of(GROUP, BOTH, "START"), *_of(DESTROYED.replace("0x5", "0x9"))], "ok"),  # both lines were lost
 ])  # fmt: skip
 def test_what_one_rank_has_not_done_of_what_another_did_is_open(behind: list[str], verdict: str) -> None:
     assert diagnose("\n".join([*BEGUN, *behind]) + "\n").verdict == verdict
+
+
+def test_before_2_22_ranks_that_are_connected_are_not_complete_yet() -> None:
+    begun = [line.replace("2.27.5", "2.21.5") for line in BEGUN]
+    group = [*_of(GROUP, BOTH, "START"), *_of(RINGS)]
+    assert diagnose("\n".join([*begun, *group]) + "\n").verdict == "unknown"
+    assert diagnose("\n".join([*begun, *group, *_of(GROUP, BOTH, "COMPLETE")]) + "\n").verdict == "ok"

@@ -289,6 +289,7 @@ _NO_PROGRESS = frozenset(
         "peer-closed",
         "unclassified-warning",
         "failure-frame",
+        "stack-line",
         "trace",
     }
 )

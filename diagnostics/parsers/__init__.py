@@ -83,6 +83,7 @@ _INFO = Table(
         *gpudirect.PATTERNS,
         *topology.PATTERNS,
         failure.FRAME,
+        failure.STACK_LINE,
         *(pattern for pattern in channels.PATTERNS if pattern.kind == "connected"),
         *(pattern for pattern in sockets.PATTERNS if pattern.kind in _SOCKETS_AT_INFO),
         *(pattern for pattern in verbs.PATTERNS if pattern.kind in ("async-event", "link-layer-mismatch")),

@@ -28,6 +28,18 @@ FRAME = Pattern(
     ),
 )
 
+STACK_LINE = Pattern(  # of any of NCCL's sources: how much it means, what follows it tells
+    kind="stack-line",
+    literal=" -> ",
+    expression=r"^(?P<source>(?:[\w.\-]+/|/){0,12}\w[\w\-]{0,60}\.(?:cc|cu|h)):\d+ (?:\(\w+\) )?-> (?P<code>[1-68])\b",
+    samples=(
+        "transport/net.cc:1134 -> 6",
+        "graph/topo.cc:97 -> 2",
+        "register.cc:33 -> 3",
+        "plugin/net/net_v10.cc:75 (ncclNetInit) -> 2",
+    ),
+)
+
 PATTERNS = (
     Pattern(
         kind="run-error",

@@ -26,6 +26,7 @@ from diagnostics.parsers.base import compiled
 from diagnostics.parsers.last_errors import is_fatal
 from diagnostics.parsers.programs.restarts import RESTART
 from diagnostics.rules.base import CLEAR, Outcome, Rule, conclude, counted, found
+from diagnostics.rules.program.ended_stack import ended_stack
 from diagnostics.rules.program.job_cancelled import before_any_cut, cuts
 from diagnostics.rules.program.tracebacks import torn_off_traceback
 from diagnostics.rules.rdma.verbs import is_probe
@@ -103,6 +104,7 @@ _OF_GROUPS = (
 _OF_LIBRARIES = r"UCX +(?:ERROR|FATAL) |: (?:non-zero|error) status: \d|: NULL value |(?i:nvshmem)"
 AT_THE_END = 2**62  # the place of what is read last, behind all that was read on the way
 _WARNED = warnings.KINDS | {"unclassified-warning"}
+_OPEN = frozenset({"stack-line"})  # of what NCCL may do without
 _UNKNOWN = (
     "The log does not show why. The first of these lines is the nearest to the cause; look for what the rank that "
     "failed first printed before it, and give the whole output of every rank."
@@ -134,7 +136,7 @@ _TOLD = (
 
 def check(facts: JobFacts) -> Outcome:
     """Found where a line says that the run failed, and the process does not go on."""
-    events = failure_lines(facts) or before_any_cut(facts, _last_words(facts))
+    events = failure_lines(facts) or before_any_cut(facts, _last_words(facts) or ended_stack(facts))
     if not events:
         return _ended_by_signal(facts)
     return found(
@@ -142,7 +144,7 @@ def check(facts: JobFacts) -> Outcome:
             facts,
             events[:4],
             severity="critical",
-            confidence="certain" if any(event.kind not in _WARNED for event in events) else "likely",
+            confidence="certain" if any(event.kind not in _WARNED | _OPEN for event in events) else "likely",
             summary=f"The run failed: {_said(events)}",
             explanation=_REFUSED if _is_refused(events, facts) else _UNKNOWN,
             occurrences=counted(events),

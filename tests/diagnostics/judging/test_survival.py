@@ -176,3 +176,26 @@ def test_an_error_glued_behind_a_line_of_nccl_is_one_failure(glued: str, verdict
     diagnosis = diagnose(f"{START}{COMPLETE}n1:1:1 [0] {glued}\n")
     assert diagnosis.verdict == verdict
     assert [finding.rule for finding in diagnosis.findings if finding.severity != "info"] == rules
+
+
+@pytest.mark.parametrize(("stack", "behind", "verdict"), [
+    ("transport/net_ib.cc:1293 -> 6\ntransport/net.cc:1134 -> 6\nproxy.cc:694 -> 6", "", "critical"),
+    ("transport/p2p.cc:275 -> 1\ntransport.cc:33 -> 1", "n2:7:9 [0] NCCL INFO still fine\n", "critical"),
+    ("graph/xml.cc:33 (ncclTopoGetXml) -> 2", EPILOGUE * 60, "critical"),
+    ("register/register.cc:33 -> 3\nmisc/strongstream.cc:97 -> 1", "", "critical"),
+    ("/build/nccl/src/plugin/net/net_v10.cc:75 -> 3", "", "critical"),
+    ("transport/net.cc:1134 -> 6", STEPS, "ok"),
+    ("transport/net.cc:1134 -> 6", COMPLETE, "ok"),
+    ("transport/net.cc:1134 -> 6", DESTROYED, "ok"),
+    ("transport/net.cc:1134 -> 6", "# Out of bounds values : 0 OK\n", "ok"),
+    ("transport/net.cc:1134 -> 7", "", "ok"),  # in progress
+    ("transport/net.cc:1134 -> 0", "", "ok"),
+    ("misc/socket.cc:47 -> 3\nmisc/socket.cc:826 -> 3", "", "ok"),  # a peer that has ended closed it
+    ("include/coll_net.h:21 -> 3\ncoll_net.cc:765 -> 2", "", "ok"),
+])  # fmt: skip
+def test_a_stack_of_any_source_is_a_failure_where_nothing_is_done_behind_it(
+    stack: str, behind: str, verdict: str
+) -> None:
+    lines = "".join(f"n1:1:9 [0] NCCL INFO {line}\n" for line in stack.splitlines())
+    assert diagnose(START + COMPLETE + lines + behind).verdict == verdict
+    assert diagnose(START.replace("- Init START", "") + lines).verdict == "unknown"  # of what it does without

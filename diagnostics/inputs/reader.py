@@ -19,7 +19,8 @@ from diagnostics.inputs.files import STANDARD_INPUT, Input, input_size, open_inp
 from diagnostics.scanning.search import holds_any
 
 CHUNK_BYTES = 120 * 2**10  # stays in the cache between its passes; malloc asks the kernel for what is larger each time
-MAX_LINE_BYTES = 64 * 2**10  # the rest of a longer line is skipped; NCCL's own lines end at 1 KiB, lists at a few
+MAX_LINE_BYTES = 64 * 2**10  # the middle of a longer line is skipped; NCCL's own lines end at 1 KiB, lists at a few
+END_BYTES = 2**12  # of such a line: what failed stands at its front or its end
 MAX_EXPANSION = (
     2000  # decompressed over compressed; deflate ends at 1032, so only a bomb made for the purpose gets there
 )
@@ -171,13 +172,21 @@ def _is_within_json(line: bytes) -> bool:
     return _JSON_LINE.match(line) is not None
 
 
+def bounded(line: bytes, ending: bytes = b"") -> bytes:
+    """A line without its middle where it is too long, or goes on up to ``ending``."""
+    if len(line) <= MAX_LINE_BYTES and not ending:
+        return line
+    return line[: MAX_LINE_BYTES - END_BYTES - 5] + b" ... " + (ending or line)[-END_BYTES:]
+
+
 def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES, place: int = 0) -> Iterator[Batch]:
     """Blocks of lines of an open stream that begins at ``place``.
 
-    Of a line longer than MAX_LINE_BYTES, which is then a block by itself, the end may be missing. A document of NCCL's
+    Of a line longer than MAX_LINE_BYTES, then a block by itself, the middle may be missing. A document of NCCL's
     RAS on one line comes in several blocks, each of which ends behind a brace.
     """
     tail, first, note, dropped, torn = b"", True, None, 0, False
+    ending = b""  # of a line that is too long
     while True:
         try:
             chunk = stream.read(chunk_bytes)
@@ -194,15 +203,17 @@ def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES, pl
                 yield Batch(file=file, block=tail[:done], place=place, first=first, torn=True)
                 place, tail, first = place + done, tail[done:], False
                 continue
+            ending = (ending + tail[MAX_LINE_BYTES + 1 :])[-END_BYTES:]
             tail, torn = tail[: MAX_LINE_BYTES + 1], False
             dropped += whole - len(tail)
             continue
         begin = 0
         if dropped:
             begin = chunk.find(b"\n") + 1
-            yield Batch(file=file, block=tail, place=place, first=first)
+            ending = (ending + chunk[: begin - 1])[-END_BYTES:]
+            yield Batch(file=file, block=bounded(tail, ending), place=place, first=first)
             place += len(tail) + dropped + begin
-            tail, dropped, first = b"", 0, False
+            tail, ending, dropped, first = b"", b"", 0, False
             if begin > end:
                 tail = chunk[begin:]
                 continue
@@ -212,7 +223,7 @@ def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES, pl
         place += len(block) + 1
         first = False
     if tail or note or torn:
-        yield Batch(file=file, block=tail, place=place, first=first, note=note)
+        yield Batch(file=file, block=bounded(tail, ending) if dropped else tail, place=place, first=first, note=note)
 
 
 def is_of_ras(block: bytes) -> bool:

@@ -46,6 +46,14 @@ def compiled(expression: str) -> re.Pattern[str]:
     return re.compile(expression)
 
 
+def front_and_end(text: str, characters: int) -> str:
+    """A text, of which the middle is left out where it is longer: what failed stands at the front or at the end."""
+    if len(text) <= characters:
+        return text
+    end = characters // 3
+    return f"{text[: characters - end - 3]} … {text[-end:]}"
+
+
 def read_message(patterns: Iterable[Pattern], text: str) -> list[tuple[str, dict[str, str]]]:
     """Kind and fields of every pattern that matches."""
     found = []

@@ -14,7 +14,7 @@ from operator import not_
 from typing import Any
 
 from diagnostics.inputs.blocks import newlines
-from diagnostics.inputs.reader import MAX_LINE_BYTES
+from diagnostics.inputs.reader import bounded
 from diagnostics.parsers.literal_index import LiteralIndex
 from diagnostics.scanning.literals import (
     ALWAYS,
@@ -144,7 +144,7 @@ class Gate:
                     continue
                 if mark < 0 and not continued and behind_brackets(block[start:line_end]) in quiet:
                     continue
-            raw = block[start : min(line_end, start + MAX_LINE_BYTES)]
+            raw = bounded(block[start:line_end])
             if (raw.find(b" via ") >= 0 and self.counts_channel(raw)) or (
                 self.skips_init and raw.find(INIT_MARK) >= 0 and self._says_nothing(raw)
             ):
@@ -177,7 +177,7 @@ class Gate:
         """
         while self.wrapped and begin <= len(block):
             stop = _line_end(block, begin)
-            following = block[begin : min(stop, begin + MAX_LINE_BYTES)]
+            following = bounded(block[begin:stop])
             matched = bisect_left(ends, stop + 2) > bisect_left(ends, begin + 1)
             if matched or MARK in following or WARN in following:
                 self.wrapped = 0
@@ -196,7 +196,7 @@ class Gate:
         chosen += self._foreign_lines(lines, shapes, unmarked)
         chosen += self._wrapped_lines(lines, chosen)
         for number in sorted(set(chosen)):
-            if not self.counts_channel(raw := lines[number][:MAX_LINE_BYTES]):
+            if not self.counts_channel(raw := bounded(lines[number])):
                 yield number, raw
         self._count(block, len(lines))
 
@@ -264,14 +264,14 @@ class Gate:
             if b"CCL" in raw:
                 if _is_noise(raw) and b"rror" not in raw:  # of a program, torn into it
                     continue
-                if self.counts_channel(raw[:MAX_LINE_BYTES]):
+                if self.counts_channel(bounded(raw)):
                     self.wrapped = 0
                     continue
                 self.wrapped = MAX_WRAPPED_LINES if is_continued(raw) else 0
-                yield number, raw[:MAX_LINE_BYTES]
+                yield number, bounded(raw)
             elif self.wrapped or number in foreign:
                 self.wrapped = MAX_WRAPPED_LINES if is_continued(raw) else max(self.wrapped - 1, 0)
-                yield number, raw[:MAX_LINE_BYTES]
+                yield number, bounded(raw)
         self._count(block, len(lines))
 
     def _says_nothing(self, raw: bytes) -> bool:

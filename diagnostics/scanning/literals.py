@@ -194,10 +194,7 @@ EXPRESSIONS = (
     rb"FI_[A-Z_]+=",
     rb"net_(?:ib|socket)[a-z0-9_/]*\.c[cu]?:[0-9]+ (?:\([A-Za-z]+\) )?->",
     rb"UCX {1,3}(?:ERROR|error)",
-    (
-        rb"(?:init|enqueue|group|bootstrap|channel|collectives|kernels|coll|runtime|socket|net|shm|p2p|nvls)"
-        rb"\.c[cu]:[0-9]+ (?:\(\w+\) )?-> [1-68]"
-    ),
+    rb"\.(?:c[cu]|h):[0-9]+ (?:\(\w+\) )?-> [1-68]",
     rb"-> [1-68] \[(?:Proxy|Progress) Thread\]",
     rb"nranks 1 [^\n]{0,160}- Init",
     rb"NVLS (?:graph|multicast support is not|[^\n]{0,200}(?:requested|NCCL_NVLS_ENABLE=1|fail))",

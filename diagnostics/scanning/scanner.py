@@ -8,7 +8,7 @@ from diagnostics.events import Event, Origin, quote
 from diagnostics.inputs.blocks import as_written, count_binary
 from diagnostics.inputs.reader import Batch
 from diagnostics.parsers import BODY_PATTERNS, FOREIGN_PATTERNS, OBSERVER_PATTERNS, PATTERNS, SIGNS, info_patterns
-from diagnostics.parsers.base import Pattern, compiled, read_message
+from diagnostics.parsers.base import Pattern, compiled, front_and_end, read_message
 from diagnostics.scanning.first_words import with_first_words
 from diagnostics.scanning.gate import Gate, is_foreign, is_torn
 from diagnostics.scanning.glued import glued_parts
@@ -257,7 +257,7 @@ class Scanner:
     def _read_unmarked(self, text: str, line: int) -> None:
         """A line that names NCCL without its mark: the raw version banner, PyTorch, a command with variables."""
         text = self._unwrapped(text)
-        message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
+        message = Message(text=front_and_end(bare_message(text), MAX_PATTERN_CHARACTERS), rank=launcher_rank(text))
         if "CCL version" in text:
             self._emit(message, [pattern for pattern in PATTERNS if pattern.kind == "version"], text, line)
         self._emit(message, OBSERVER_PATTERNS, text, line)
@@ -281,7 +281,7 @@ class Scanner:
     def _read_foreign(self, raw: bytes, line: int) -> None:
         text = clean(raw)
         self._continue_or_flush(text)
-        message = Message(text=bare_message(text)[:MAX_PATTERN_CHARACTERS], rank=launcher_rank(text))
+        message = Message(text=front_and_end(bare_message(text), MAX_PATTERN_CHARACTERS), rank=launcher_rank(text))
         before = self._sequence
         self._emit(message, OBSERVER_PATTERNS, text, line)
         self.gate.nccl_lines += self._sequence > before
@@ -342,7 +342,7 @@ class Scanner:
     def _emit(self, message: Message, patterns: Iterable[Pattern], quoted: str, line: int) -> None:
         if message.level == "INFO":
             patterns = info_patterns(message.text)
-        found = read_message(patterns, message.text[:MAX_PATTERN_CHARACTERS])
+        found = read_message(patterns, front_and_end(message.text, MAX_PATTERN_CHARACTERS))
         if message.level == "WARN" and message.text and SIGNS.issuperset(kind for kind, _ in found):
             found.append(("unclassified-warning", {"text": message.text}))
         for kind, fields in found:

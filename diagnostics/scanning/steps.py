@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from diagnostics.parsers import levels
+from diagnostics.parsers.base import front_and_end
 from diagnostics.parsers.last_errors import LastError, ends_in_traceback, last_errors, last_hints, names_trouble
 from diagnostics.parsers.steps import (
     TITLE_OF_PERFTEST,
@@ -48,10 +49,11 @@ class Steps:
 
     def take(self, file: str, block: bytes) -> None:
         """Keep the end of a file's next block of complete lines."""
-        if len(block) < TAIL_BYTES and (before := self._tails.get(file)):
-            block = before + b"\n" + block
+        end = _end_of(block)
+        if len(end) < TAIL_BYTES and (before := self._tails.get(file)):
+            end = (before + b"\n" + end)[-TAIL_BYTES:]
         if file in self._tails or len(self._tails) < MAX_FILES:
-            self._tails[file] = block[-TAIL_BYTES:]
+            self._tails[file] = end
 
     def forget(self, file: str) -> None:
         """Pass over lines of a file that are not looked at: what was its end is none."""
@@ -86,6 +88,25 @@ class Steps:
         return {file: found for file, found in ends.items() if found}
 
 
+def _end_of(block: bytes) -> bytes:
+    """The last lines of a block; of a long one, which would leave no room for those before it, its front and end."""
+    lines: list[bytes] = []
+    stop, room = len(block), TAIL_BYTES
+    while stop >= 0 and room > 0:
+        start = block.rfind(b"\n", 0, stop) + 1
+        line = _shortened(block, start, stop)
+        lines.append(line)
+        stop, room = start - 1, room - len(line) - 1
+    return b"\n".join(reversed(lines))[-TAIL_BYTES:]
+
+
+def _shortened(block: bytes, start: int, stop: int) -> bytes:
+    """A line of a block; a bar of progress draws many into one, of which the last count."""
+    if stop - start <= MAX_CHARACTERS or block.find(b"\r", start, stop - 1) >= 0:
+        return block[max(start, stop - TAIL_BYTES) : stop]
+    return block[start : start + MAX_CHARACTERS // 2] + b" ... " + block[stop - MAX_CHARACTERS // 3 : stop]
+
+
 def _last_lines(tail: bytes) -> list[tuple[int, str]]:
     """The last lines, each with how many follow it; what a bar of progress prints into one line stands apart."""
     whole = tail.decode("utf-8", "replace").split("\n")
@@ -104,7 +125,7 @@ def _read(tail: bytes) -> _Shown:
     text = tail.decode("utf-8", "replace")
     behind = len(text.removesuffix("\n").split("\n")) - 1
     for whole in text.splitlines(keepends=True):  # what a bar prints into one line stands apart
-        line = whole[:MAX_CHARACTERS].rstrip("\r\n")
+        line = front_and_end(whole.rstrip("\r\n"), MAX_CHARACTERS)
         if is_wrong_row(line):
             return _Shown(None, None, tuple(done))
         if is_not_finite(line):
@@ -132,6 +153,7 @@ def _interrupts(line: str) -> bool:
 
 def _clean(line: str) -> str:
     """A line without colours and its frame; an object of JSON as a logger in plain text gives its level."""
-    text = clean(line[:MAX_CHARACTERS].encode())
-    level = levels.of_json(line[:MAX_CHARACTERS])
+    line = front_and_end(line, MAX_CHARACTERS)
+    text = clean(line.encode())
+    level = levels.of_json(line)
     return f"{level}: {text}" if level else text

@@ -199,3 +199,20 @@ def test_a_stack_of_any_source_is_a_failure_where_nothing_is_done_behind_it(
     lines = "".join(f"n1:1:9 [0] NCCL INFO {line}\n" for line in stack.splitlines())
     assert diagnose(START + COMPLETE + lines + behind).verdict == verdict
     assert diagnose(START.replace("- Init START", "") + lines).verdict == "unknown"  # of what it does without
+
+
+LONG = "y" * 9000
+
+
+@pytest.mark.parametrize(("text", "verdict"), [
+    (f"{LONG[:2500]} Segmentation fault (core dumped)\n", "critical"),
+    (f"{LONG} exited with code 1\n", "critical"),
+    (f"{LONG * 300} RuntimeError: NCCL error: unhandled system error\n", "critical"),
+    (f"[rank1] FATAL: the loader crashed\n{LONG}\n", "critical"),
+    (f"{LONG[:3000]}{SCANNED}{LONG}\n", "critical"),
+    (f"{LONG[:3000]} n1:1:9 [0] x.cc:7 NCCL WARN Cuda failure 'out of memory'\n", "critical"),
+    (f"{LONG}\n", "ok"),
+    ("\r".join(f"{number}%| step {number}/100 loss 2.1 1.2it/s {LONG[:90]}" for number in range(90)) + "\n", "ok"),
+])  # fmt: skip
+def test_of_a_long_line_the_front_and_the_end_are_read(text: str, verdict: str) -> None:
+    assert diagnose(START + COMPLETE + STEPS + text).verdict == verdict

@@ -282,6 +282,7 @@ def _channel(event: Event, count: int) -> Channel:
 
 _NO_PROGRESS = frozenset(
     {
+        "fatal-level",
         "init-start",
         "connect-retry",
         "retry",

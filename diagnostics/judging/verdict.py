@@ -12,7 +12,7 @@ from diagnostics.inputs.reader import A_TRACE
 from diagnostics.judging.rank_table import missing_ranks
 from diagnostics.judging.restarts import told_restart
 from diagnostics.judging.unfinished import still_trying, told_of, unfinished
-from diagnostics.parsers.last_errors import LastError
+from diagnostics.parsers.last_errors import LastError, is_error, is_fatal
 from diagnostics.parsers.programs.successes import SUCCEEDED
 from diagnostics.parsers.steps import is_last_row, is_row, is_unchecked_row, tells_rate
 from diagnostics.rules.program.tracebacks import open_traceback
@@ -100,6 +100,8 @@ def open_question(network: str, findings: Sequence[Finding], facts: JobFacts) ->
         return Question(traceback.told, "run-failed", traceback.event)
     if unread := _unread_error(findings, facts) or _trouble(findings, facts):
         return Question(unread, "run-failed")
+    if fatal := _fatal_before(findings, facts):
+        return Question(_told_of_fatal(fatal), "run-failed", fatal)
     if begun := _begun_table(facts):
         return Question(begun, "log-truncated")
     return None if _tests_passed(facts) else _not_shown(network, facts)
@@ -114,6 +116,26 @@ def _trouble(findings: Sequence[Finding], facts: JobFacts) -> str:
     """What a file ends with that tells of trouble in any words; empty where NCCL's lines show nothing that works."""
     shown = facts.works or _tests_passed(facts)
     return _last_of(facts.last_hints, "trouble", findings, facts) if shown else ""
+
+
+def _fatal_before(findings: Sequence[Finding], facts: JobFacts) -> Event | None:
+    """A line of a fatal level that no finding is about, anywhere in a file that shows no work behind it."""
+    known = {evidence.text.strip() for finding in findings for evidence in finding.evidence}
+    results = {event.origin.file: event.origin.sequence for event in facts.of("work-done", "tests-ended")}
+    for event in reversed(facts.of("fatal-level")):
+        file, sequence = event.origin.file, event.origin.sequence
+        worked = facts.is_worked_behind(event) or facts.steps_are_done_behind(event) or file in facts.steps
+        over = worked or results.get(file, -1) > sequence or quote(event.text) in known
+        if not over and is_error(event.text) and is_fatal(event.text):
+            return event
+    return None
+
+
+def _told_of_fatal(event: Event) -> str:
+    return (
+        f"line {event.origin.line} of {event.origin.file} is of a fatal level, and nothing behind it tells of work: "
+        f"{quote(event.text)[:200]}."
+    )
 
 
 def _last_of(last: Mapping[str, Sequence[LastError]], what: str, findings: Sequence[Finding], facts: JobFacts) -> str:

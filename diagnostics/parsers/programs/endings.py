@@ -189,7 +189,13 @@ _ASSERTED = (
     ),
 )
 
+_LEVELS = tuple(  # of any program; how far from the end of its file does not matter
+    (level, rf"\b{level}\b.*", f"2026-01-02 03:04:05 {level} the data loader crashed")
+    for level in ("FATAL", "CRITICAL", "PANIC")
+)
+
 PATTERNS = (
+    *rows("fatal-level", _LEVELS, names_text=True),
     *rows("launcher-failure", _ENDED, names_text=True),
     *rows("run-error", _ASSERTED, names_text=True),
 )

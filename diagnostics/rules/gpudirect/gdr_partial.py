@@ -6,11 +6,13 @@ Why: one host lacks the peer-memory module, or some GPUs are too far from every 
 
 Not when: only send channels lack it: GPUs before Ampere without NVLink send through host memory by default (info).
 Channels over another GPU's NIC (PXN) follow that GPU. Where every GPU and every NIC has it on some channels,
-only far pairs lack it, as in groups that hold a part of a machine's GPUs (info).
+only far pairs lack it, as in groups that hold a part of a machine's GPUs (info). Where one GPU has it and lacks it by
+the same NIC, no distance explains that.
 
 Source: NCCL's topo.cc, NCCL_NET_GDR_READ.
 """
 
+from collections import defaultdict
 from collections.abc import Hashable
 from typing import TypeVar
 
@@ -61,6 +63,9 @@ def _split(facts: JobFacts, receive: list[Channel], lacking: list[Channel]) -> O
         where = f"{plural(len(gpus), 'GPU')} never {'has' if len(gpus) == 1 else 'have'} it"
     elif nics:
         where = f"{plural(len(nics), 'NIC')} never {'has' if len(nics) == 1 else 'have'} it"
+    elif gpus_lost := _with_and_without(receive):
+        told = "has and lacks" if gpus_lost == 1 else "have and lack"
+        where = f"{plural(gpus_lost, 'GPU')} {told} it by the same NIC"
     else:
         return found(_far_pairs(facts, lacking))
     return found(_in_part(facts, lacking, where))
@@ -101,6 +106,19 @@ def _never(channels: list[tuple[_Key, Channel]]) -> list[_Key]:
     """Keys none of whose channels has GPUDirect RDMA."""
     direct = {key for key, channel in channels if channel.gdr}
     return [key for key in dict.fromkeys(key for key, _ in channels) if key not in direct]
+
+
+def _with_and_without(channels: list[Channel]) -> int:
+    """GPUs whose channels over one NIC have it and lack it, which no distance explains: it was lost on the way.
+
+    The GPU of a channel over that of another one (PXN), and one whose device the line does not name, are not known.
+    """
+    kinds: dict[tuple[Hashable, str, str], set[bool]] = defaultdict(set)
+    for channel in channels:
+        if channel.target_device and _nic(channel) and channel.network and "(" not in channel.kind:
+            who = channel.event.origin.process or channel.event.origin.host
+            kinds[who, channel.target_device, f"{channel.network}/{_nic(channel)}"].add(channel.gdr)
+    return len({(who, gpu) for (who, gpu, _), used in kinds.items() if len(used) > 1})
 
 
 def _nic(channel: Channel) -> str:

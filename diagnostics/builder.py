@@ -24,6 +24,7 @@ from diagnostics.facts import (
     collective_form,
     read_devices,
 )
+from diagnostics.parsers.base import compiled
 from diagnostics.parsers.last_errors import LastError
 from diagnostics.parsers.steps import DoneStep
 from diagnostics.scanning.starts import Start, start_of
@@ -217,6 +218,7 @@ class FactBuilder:
         damaged_dumps: Sequence[str] = (),
         starts_omitted: bool = False,
         last_lines: Mapping[str, int] | None = None,
+        unended: frozenset[str] = frozenset(),
         progress_omitted: int = -1,
         steps: Mapping[str, str] | None = None,
         done_steps: Mapping[str, Sequence[DoneStep]] | None = None,
@@ -225,8 +227,10 @@ class FactBuilder:
         last_errors: Mapping[str, Sequence[LastError]] | None = None,
         last_hints: Mapping[str, Sequence[LastError]] | None = None,
     ) -> JobFacts:
-        """The facts so far. ``lines`` are lines read and lines of NCCL among them."""
-        table = tuple(_channel(event, channels[key]) for key, event in channel_event.items())
+        """The facts so far. ``lines`` are lines read and lines of NCCL among them; files ``unended`` may be cut."""
+        last = {(file, (last_lines or {}).get(file, 0)) for file in unended}
+        whole = ((key, one) for key, one in channel_event.items() if not (_place(one) in last and _may_be_cut(one)))
+        table = tuple(_channel(event, channels[key]) for key, event in whole)
         named = {key: process for key, process in self.processes.items() if key != _UNKNOWN or _says_something(process)}
         return JobFacts(
             events={kind: tuple(events) for kind, events in self.events.items()},
@@ -258,6 +262,15 @@ class FactBuilder:
 
 def _says_something(process: Process) -> bool:
     return bool(process.networks or process.devices is not None or process.variables or process.transports)
+
+
+def _place(event: Event) -> tuple[str, int]:
+    return event.origin.file, event.origin.line
+
+
+def _may_be_cut(event: Event) -> bool:
+    """Whether what a line without an end says of the network may go on: ``via NET``, ``via NET/IB/0``, ``.../GD``."""
+    return compiled(r" via (?!P2P|SHM|direct|.*/GDRDMA|NET/\w*Socket/\d)").search(event.text) is not None
 
 
 def _channel(event: Event, count: int) -> Channel:

@@ -27,6 +27,7 @@ class Reading:
         self._notes: list[str] = []
         self._dumps: list[FlightRecord] = []
         self._recorder = Recorder()
+        self._unended: set[str] = set()
         self.refused: UnreadableInputError | None = None  # the last file that could not be opened
         self._damaged: list[str] = []
 
@@ -40,6 +41,8 @@ class Reading:
         self._files.setdefault(batch.file)
         if batch.note:
             self._notes.append(batch.note)
+        if batch.unended:
+            self._unended.add(batch.file)
         self._scanner.feed(batch)
 
     def read_file(self, file: str | Input) -> None:
@@ -124,6 +127,7 @@ class Reading:
             damaged_dumps=self._damaged,
             starts_omitted=self._scanner.tally.starts_omitted or self._scanner.deduplicated,
             last_lines=self._scanner.last_lines,
+            unended=frozenset(self._unended),
             progress_omitted=self._scanner.progress_omitted,
             steps=self._scanner.steps.shown(),
             done_steps=self._scanner.steps.done(),

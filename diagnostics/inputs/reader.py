@@ -67,7 +67,7 @@ class Batch:
 
     ``place`` is the byte at which the block begins in the file, or in what the file holds once unpacked. Where JSON
     objects are brought on a line each, ``skipped`` lines are between the batch before and this one; -1 where it begins
-    on that one's last line. ``torn``: its last line goes on in the next batch.
+    on that one's last line. ``torn``: its last line goes on in the next batch. ``unended``: its last line has no end.
     """
 
     file: str
@@ -77,6 +77,7 @@ class Batch:
     line: int = 1
     skipped: int | None = None
     torn: bool = False
+    unended: bool = False
     note: str | None = None
 
     @property
@@ -223,7 +224,8 @@ def split_stream(stream: Readable, file: str, chunk_bytes: int = CHUNK_BYTES, pl
         place += len(block) + 1
         first = False
     if tail or note or torn:
-        yield Batch(file=file, block=bounded(tail, ending) if dropped else tail, place=place, first=first, note=note)
+        block = bounded(tail, ending) if dropped else tail
+        yield Batch(file=file, block=block, place=place, first=first, unended=bool(tail), note=note)
 
 
 def is_of_ras(block: bytes) -> bool:

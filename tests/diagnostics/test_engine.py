@@ -275,3 +275,13 @@ def test_a_provider_of_libfabric_that_is_not_named_is_no_evidence(
     assert content["network"] == "plugin:aws-ofi-nccl"
     assert content["counters"]["ofi_providers"] == providers
     assert ("net-plugin-provider-tcp" in content["rules_clear"]) == bool(providers)
+
+
+@pytest.mark.parametrize("end", ["NET", "NET/IB", "NET/IB/0", "NET/IB/0/GD", "NET/IB/0\n"])
+def test_a_channel_whose_line_is_cut_proves_nothing_of_its_network(tmp_path: Path, end: str) -> None:
+    text = "n1:41:42 [0] NCCL INFO Channel 0{} : {}[0] -> 1[0] [receive] via {}"
+    log = tmp_path / "a.log"
+    log.write_text(text.format(0, 0, "NET/IB/0/GDRDMA\n") + text.format(1, 2, end))
+    diagnosis = diagnose_paths([log])
+    told = [finding.rule for finding in diagnosis.findings if finding.severity == "warning"]
+    assert (diagnosis.gdr, told) == (True, ["gdr-partial"] if end.endswith("\n") else [])

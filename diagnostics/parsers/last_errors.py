@@ -68,7 +68,7 @@ _OF_NCCL = r"[NR]CCL (?:INFO|WARN|ATTN|TRACE|CALL|DIAG|ABORT)\b"  # of which the
 # DeepSpeed's and PyTorch's launcher, at level INFO: one of them has failed
 _BARE_KILL = r"^(?:\[?\w+\d+\]?: ?)?Killing subprocess \d+$"  # anybody's, such as of a helper
 _KILLS = rf"\bsigkill_handler\] Killing subprocess \d+$|{_BARE_KILL}"
-_GAVE_UP = r"(?i:\b(?:giving|gave) up after \d+ (?:re)?tr(?:y|ies)\b)"
+_GAVE_UP = r"(?i:\b(?:giving|gave) up after \d+ (?:re)?tr(?:y|ies)\b|\bmax(?:imum)? retries (?:reached|exceeded)\b)"
 _GLUED = r"[a-z\d\])>][A-Z][a-z]\w*(?:Error|Exception): \S"  # an exception behind a line of NCCL that has no end
 _ENDS = "|".join((_FATAL, _EXITS, _SIGNALS, _KILLS, OUTCOMES))
 _ERROR = "|".join(

@@ -148,7 +148,7 @@ def _interrupts(line: str) -> bool:
     """Whether steps before a line do not show what the job does behind it: it is NCCL's, or names trouble."""
     if "CCL" in line:
         return "Destroy COMPLETE" not in line
-    return names_trouble(line) or ("{" in line and names_trouble(_clean(line)))
+    return names_trouble(line) or (("{" in line or "\x1b" in line) and names_trouble(_clean(line)))
 
 
 def _clean(line: str) -> str:

@@ -51,6 +51,7 @@ ERRORS = (
     "2026-01-01T00:00:01.5Z stderr F ERROR:root:the queue is gone",
     "2026-01-01 00:00:01 [error    ] the queue is gone    rank=1",
     "Training failed, giving up after 3 retries",
+    "max retries reached",
 )
 TROUBLE = (  # in words of which none shows by itself that something failed
     "Training aborted after 3 unsuccessful attempts.",
@@ -69,6 +70,10 @@ TROUBLE = (  # in words of which none shows by itself that something failed
     "Violaci\u00f3n de segmento",
     "\u8bad\u7ec3\u5931\u8d25: \u8fdb\u7a0b 1 \u5f02\u5e38\u9000\u51fa",
     "\u5f37\u5236\u7d42\u4e86",
+    "Errore di segmentazione (core dump creato)",
+    "training halted: bad gradient",
+    "Exiting due to NaN",
+    "train-1   0/1   Error   0   12m",
     "rank 1: \u043e\u0448\u0438\u0431\u043a\u0430",
 )
 NO_TROUBLE = (
@@ -78,6 +83,8 @@ NO_TROUBLE = (
     "NCCL timeout set to 1800 s, abort on failure: true",
     "If the host cannot be found, see the guide",
     "word error rate 12.1",
+    "KL divergence: 0.12",
+    "max_retries: 3",
     "epoch 12 error 0.12",
     "error_file: /tmp/torchelastic_x/error.json",
     "dead neurons: 0.3%",
@@ -119,6 +126,7 @@ ENDS = (
     "Job 4711 FAILED",
     "STATUS: FAILED",
     "Job status: FAILED",
+    "JobState=NODE_FAIL",
     "[2026-11-27T14:00:00Z] Job failed: user process exited",
 )
 NO_ENDS = (
@@ -245,6 +253,12 @@ def test_what_does_not_say_that_a_program_ended_is_no_failed_run(line: str) -> N
 @pytest.mark.parametrize("line", NO_ERRORS)
 def test_words_of_errors_are_none_where_nothing_failed_or_it_was_passed_over(line: str) -> None:
     assert not is_error(line)
+
+
+@pytest.mark.parametrize(("level", "told"), [("error", True), ("fatal", True), ("info", False)])
+def test_the_level_counts_in_colours_behind_steps(level: str, told: bool) -> None:
+    line = f"\x1b[31m{level.upper()}\x1b[0m: the queue is empty"
+    assert (_behind_a_start("\n".join([*STEPS, line])).verdict != "ok") is told
 
 
 @pytest.mark.parametrize(("level", "told"), [("error", True), ("fatal", True), ("info", False)])

@@ -55,6 +55,7 @@ KINDS = (
     ("mail", r"(?<![\w.@+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}(?![\w.-]*\()"),
     ("uuid", r"(?:(?<![\w-])|(?<=GPU-)|(?<=MIG-))[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?![\w-])"),
     ("uuid", r"(?<=fabric UUID )(?!0\.0\b)[0-9a-f]+\.[0-9a-f]+"),
+    ("uuid", r"(?i:(?<=serial )|(?<=serial number )|(?<=serial no ))(?=[A-Z0-9-]*\d)[A-Z0-9-]{8,}\b"),
     ("uuid", r"(?i:(?<=serial: )|(?<=serial number: )|(?<=serial=))[\w-]{6,}"),
     ("guid", r"(?i:(?<=guid )|(?<=guid: )|(?<=guid=)|(?<=guid:)|(?<=subnet-prefix ))(?:0x)?[0-9a-fA-F]{16,20}\b"),
     (
@@ -63,7 +64,8 @@ KINDS = (
     ),  # eth0:fe80::1<0>
     ("host", r"(?<![\w-])ip-\d{1,3}(?:-\d{1,3}){3}(?![\w])(?:\.[\w-]+)*"),
     ("user", r"(?<=~)[a-z_][\w-]*(?=/)"),
-    ("user", r"(?<=uid=)\d+|(?<=UID:)\d+"),
+    ("user", r"(?<=uid=)\d+|(?<=UID:)\d+|(?<=UID )\d+|(?<=UID: )\d+"),
+    ("account", r"(?<=:)\d{12}(?=:)"),  # of AWS, in the name of a resource
     ("user", r"(?<![\w.@/-])[A-Za-z_][\w.-]*(?=@[A-Za-z][\w.-]*(?:: | port | failed|'s password|$))"),
     ("host", r"(?<=@)[A-Za-z][\w.-]*\w(?=: | port | failed|'s password|$)"),
     ("job", _behind(("JobId=", "job_id=", "Job ", "job ", "jobid ", "JobID ")) + r"\d{4,}\b"),

@@ -27,6 +27,10 @@ _WORD = re.compile(r"\w+(?:-+\w+)*(?P<list>\[\d+[,-][\d,-]+\])?")
 _SOURCE = re.compile(r"\.(?:cc|cpp|cuh?|c|hpp|h)\b")
 _IDENTIFIER = re.compile(r"(?=.*[a-z_][A-Z_])[A-Za-z_]+")  # no host is written so
 _BUS = ("busId ", "CUDA device ", "device at ")
+_PLACE_OF_BUS = re.compile(r".*\d\[[0-9a-f]{4,8}\]")  # "157[b2000]", a rank and the bus of its GPU
+_LEVEL = re.compile(
+    r"[IWEF]\d{3}"
+)  # of a logger with the month and the day, "[W112 01:48:44", at which its time stands
 _HEAD_OF_NAME = 2  # a shorter host name is replaced only where its place shows what it is
 
 
@@ -108,6 +112,8 @@ def _says_what_it_is(match: re.Match[str]) -> bool:
     word, text = match[0], match.string
     if text.endswith(_BUS, 0, match.start()) or _SOURCE.match(text, match.end()):
         return True
+    if _PLACE_OF_BUS.fullmatch(text, max(0, match.start() - 3), match.end() + 1) or _is_level(match):
+        return True
     if word.startswith("lib") and text.startswith(".so", match.end()):
         return True
     before, after = text[max(0, match.start() - 5) : match.start()], text[match.end() : match.end() + 2]
@@ -116,6 +122,12 @@ def _says_what_it_is(match: re.Match[str]) -> bool:
     return (after[:1] == "(" and _IDENTIFIER.fullmatch(word) is not None) or (
         before.endswith(", in ") and "-" not in word
     )
+
+
+def _is_level(match: re.Match[str]) -> bool:
+    """Whether a word is the level and the date of a line of PyTorch's logger."""
+    text, end = match.string, match.end()
+    return bool(_LEVEL.fullmatch(match[0])) and text[end : end + 1] == " " and text[end + 3 : end + 4] == ":"
 
 
 def redact_diagnosis(diagnosis: Diagnosis, redactor: Redactor | None = None) -> Diagnosis:

@@ -1,6 +1,12 @@
 """Lines of programs that say nothing of NCCL, each with what is of a site in it and what a reader needs of it."""
 
 WORDS_OF_A_SITE = (  # the line, what must go, what must stay
+    ("falcon: denied for arn:aws:iam::123456789012:role/x by UID 12345", "falcon|123456789012|12345", "arn:aws:iam::"),
+    ("falcon: GPU 3 serial number 1650522012345 fell off the bus", "falcon|1650522012345", "fell off the bus"),
+    ("falcon: [rank2]:[W112 01:48:44.1 ProcessGroupNCCL.cpp:9] gone", "falcon", "[rank2]:[W112 01:48:44.1 Proc"),
+    ("falcon: [E504 01:48:44.1 ProcessGroupNCCL.cpp:9] gone", "falcon", "[E504 01:48:44.1 Proc"),
+    ("falcon: Channel 00 : 157[b2000] -> 3[4e000] via NET/IB/0", "falcon", "157[b2000] -> 3[4e000] via NET/IB/0"),
+    ("falcon: W112 is down", "falcon|W112", " is down"),
     ("[mpiexec@falcon] HYDU_sock_write (utils/sock/sock.c:254): write error (Bad file descriptor)", "falcon",
      "HYDU_sock_write (utils/sock/sock.c:254): write error (Bad file descriptor)"),
     ("[proxy:0:1@zeus7] HYD_pmcd_pmip_control_cmd_cb (pm/pmiserv/pmip_cb.c:480): assert (!closed) failed", "zeus",

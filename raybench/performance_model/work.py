@@ -39,14 +39,17 @@ _REACHES = {
 }  # fmt: skip
 # How much longer trainings on AMD's GPUs take than their best matrix product lets expect, by the software above it:
 # six published ones in bf16 (torchao, ROCm/TransformerEngine issues 78 and 79, llm-foundry issue 1153, Databricks) take
-# 0.98 to 1.35 times as long as on NVIDIA's, 1.15 in the median.
+# 0.98 to 1.35 times as long as on NVIDIA's, 1.15 in the median. All are of MI250 and MI300X by software of 2023 and
+# 2024. Of those that came later no training can be as old: AMD's own (Primus, 2025) have more than that allows.
 _AMD_SLOWER = 1.15
+_AMD_OF_2025 = ("MI325X", "MI350X", "MI355X")
 # How much faster a matrix product itself is in fp8 than in bf16, of NVIDIA's and of AMD's, whose peaks are twice as
 # high: large ones on H100 and MI300X (weak: typed from memory). Beside it inputs, weights and the gradients of outputs
 # are cast. Bytes moved for each element of those: fewest where the kernel before gives it in fp8 (Transformer Engine),
 # most where its greatest is looked for, it is scaled and cast, and laid out anew for the other product (torchao; ROCm's
-# Transformer Engine of 2024, step by step; that of 2025 is as fast as NVIDIA's). Where kernels are said to be fused, a
-# third of the most on NVIDIA's: of NeMo, Megatron-LM and MLPerf all rows are faster than with the middle.
+# Transformer Engine of 2024, step by step; that of 2025, which MI325X and later have, is as fast as NVIDIA's). Where
+# kernels are said to be fused, a third of the most on NVIDIA's: of NeMo, Megatron-LM and MLPerf all rows are faster
+# than with the middle.
 _FP8_TIMES, _AMD_FP8_TIMES = 1.8, 1.6
 _FP8_BYTES, _FUSED_FP8_BYTES, _AMD_FP8_BYTES = (1.0, 9.0), (1.0, 3.0), (1.0, 27.0)
 # Elements of the residual stream and of the MLP's inner width that element-wise kernels read and write for a token and
@@ -122,7 +125,7 @@ def work_of(
     is_held = peak > _FASTEST_WITHOUT_GAP_TFLOPS
     usual = _H100_REACHES if is_held else _A100_REACHES
     clock = clock_share(gpu, power_watts) * _REACHES.get(gpu.name, usual) / usual
-    clock /= _AMD_SLOWER if is_amd(gpu) else 1.0
+    clock /= _AMD_SLOWER if is_amd(gpu) and gpu.name not in _AMD_OF_2025 else 1.0
     bandwidth, again, tokens = gpu.memory_gb_per_s * 1e9, setup.recomputed, setup.tokens
     attended = again if setup.checkpointing else 0.0  # selective checkpointing keeps what attention gives
     attention = model.attention_flops_per_token(setup.sequence_length) * (1 + attended / 3)
@@ -190,7 +193,7 @@ def _fp8(gpu: Gpu, model: Transformer, setup: TrainingSetup) -> tuple[float, flo
         for name, (inputs, outputs) in kind.linears().items()
     )
     nvidia = _FUSED_FP8_BYTES if setup.kernels == "fused" else _FP8_BYTES
-    fewest, most = _AMD_FP8_BYTES if is_amd(gpu) else nvidia
+    fewest, most = _AMD_FP8_BYTES if is_amd(gpu) and gpu.name not in _AMD_OF_2025 else nvidia
     seconds = elements / (gpu.memory_gb_per_s * 1e9)
     return _AMD_FP8_TIMES if is_amd(gpu) else _FP8_TIMES, seconds * (fewest + most) / 2, seconds * (most - fewest) / 2
 

@@ -41,8 +41,8 @@ def observed() -> list[Observation]:
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 89
-    assert len(observed()) == 619
+    assert len({run.source for run in RUNS}) == 93
+    assert len(observed()) == 662
 
 
 def test_the_constants_are_the_fit_of_the_published_rows() -> None:
@@ -130,6 +130,16 @@ def test_a_gpu_whose_best_product_is_far_from_its_peak_is_slower() -> None:
     """MI300X has a third more at its peak than H100, and reaches less."""
     h100, mi300x = (work_of(gpu_for(name), LLAMA, SETUP).products for name in ("h100", "mi300x"))
     assert mi300x > h100
+
+
+@pytest.mark.parametrize(("name", "times"), [("MI250", 1.15), ("MI300X", 1.15), ("MI325X", 1), ("MI355X", 1)])
+def test_software_of_2023_holds_back_only_what_there_was_then(name: str, times: float) -> None:
+    """Against what the best product of each reaches."""
+    gpu, setup = gpu_for(name), replace(SETUP, compiled=True)
+    work = work_of(gpu, LLAMA, setup)
+    reached = work.products * (gpu.peak_tflops("bf16") or 0.0) / work_of(gpu_for("A100"), LLAMA, setup).products / 312
+    best = {"MI250": 1.0, "MI300X": 0.803 / 0.514, "MI325X": 0.803 / 0.604, "MI355X": 0.803 / 0.680}[name]
+    assert reached == pytest.approx(times * best, rel=1e-3)
 
 
 def test_fp8_makes_products_faster_and_what_it_casts_takes_the_more_of_that_the_smaller_they_are() -> None:

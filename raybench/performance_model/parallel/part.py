@@ -26,11 +26,17 @@ class ModelPart(Transformer):
     """A rank's part. ``embeds``: with the token embedding; ``scores``: with the last normalisation and output layer.
 
     ``expert_ranks``: the ranks that a layer's experts are spread over; each token goes to as many experts as ever.
+    ``sequence_ranks``: those that a sequence is cut over; each token attends to all parts of it.
     """
 
     embeds: bool = True
     scores: bool = True
     expert_ranks: int = 1
+    sequence_ranks: int = 1
+
+    def attention_flops_per_token(self, sequence_length: int) -> float:
+        """Of a token in a part of ``sequence_length`` tokens: to all parts (Liu et al. 2023, Ring Attention)."""
+        return Transformer.attention_flops_per_token(self, sequence_length * self.sequence_ranks)
 
     def copies(self, linear: str) -> int:
         """How many of a linear layer one rank has."""
@@ -90,6 +96,7 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
         embeds=stage == 0,
         scores=stage == layout.pipeline - 1,
         expert_ranks=layout.expert,
+        sequence_ranks=layout.context,
     )
     return replace(
         cut,

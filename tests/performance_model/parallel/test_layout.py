@@ -5,16 +5,18 @@ from dataclasses import replace
 import pytest
 
 from raybench.errors import UsageError
+from raybench.hardware.gpus import gpu_for
 from raybench.performance_model.communication import Traffic
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Group, Layout, Network
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory
-from raybench.performance_model.parallel.part import batches_in_flight, bubble_share, layers_of, part_of
+from raybench.performance_model.parallel.part import batches_in_flight, bubble_share, layers_of, local_setup, part_of
 from raybench.performance_model.presets import preset_named
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.training_setup import TrainingSetup, strategy_named
 from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.work import work_of
 
 LLAMA, SMALL = preset_named("llama-70b"), preset_named("llama-8b")
 MIXTURE = replace(preset_named("mistral-7b"), name="mixture", experts=8, experts_per_token=2)
@@ -36,6 +38,32 @@ def test_all_parts_together_are_the_model(cuts: dict[str, int]) -> None:
     parts = [part_of(LLAMA, where, stage=stage).parameters for stage in range(where.pipeline)]
     norms = (where.tensor - 1) * (2 * LLAMA.layers + 1) * LLAMA.hidden  # whole on each rank
     assert sum(parts) * where.tensor == LLAMA.parameters + norms
+
+
+@pytest.mark.parametrize("context", [1, 2, 8])
+def test_a_token_of_a_cut_sequence_attends_to_all_of_it(context: int) -> None:
+    """As much attention for each token as of the whole sequence, and no more of it on a rank than its share."""
+    part = part_of(SMALL, layout(8, context=context))
+    assert part.attention_flops_per_token(8192 // context) == SMALL.attention_flops_per_token(8192)
+    cut = local_setup(replace(SETUP, sequence_length=8192), layout(8, context=context))
+    works = [
+        work_of(gpu_for("h100"), *each).attention
+        for each in ((part, cut), (SMALL, replace(SETUP, sequence_length=8192)))
+    ]
+    assert works[0] == pytest.approx(works[1] / context)
+
+
+def test_parts_of_a_sequence_are_dealt_out_evenly_by_megatron_and_else_the_last_may_have_more() -> None:
+    """Fused kernels and a cut sequence are Megatron-LM's or NeMo's."""
+    widths = {}
+    for kernels in ("fused", "plain"):
+        setup = replace(SETUP, sequence_length=32768, kernels=kernels, compiled=True, native_attention=True)
+        ask = EstimateRequest(
+            model=SMALL, setup=setup, layout=layout(8, context=4), network=NETWORK, gpu=gpu_for("h100"), accumulation=64
+        )
+        low, high = estimate(ask, alone=False).step_seconds or (1.0, 1.0)
+        widths[kernels] = high / low
+    assert widths["plain"] > 1.1 * widths["fused"]
 
 
 def test_experts_that_are_spread_are_each_held_once() -> None:

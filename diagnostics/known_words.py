@@ -30,7 +30,7 @@ _STEMS = (  # what is numbered alike everywhere; a node, a worker or a GPU in sm
 )
 _TYPES = (
     r"(?i:(?:u?int|b?float|bf|fp|complex)(?:\d|1[26]|32|64|128)(?:_t)?|[fiu](?:8|16|32|64)|tf32|nf4|e\dm\d\w{0,4}|"
-    r"utf_?\d{1,2}|sha\d{1,3}|base64|md5|log(?:2|10|1p)|exp2|rfc\d{1,5}|ipv[46]|python[23]|http2|s3|ec2|k8s|x86|x86_64|"
+    r"utf_?\d{1,2}|sha\d{1,3}|base64|md5|log(?:2|10|1p)|exp2|rfc\d{1,5}|ipv[46]|python[23]|http2|s3|ec2|p[3-6](?:dn|de?|en?)?|k8s|x86|x86_64|"
     r"i[36]86|amd64|aarch64|arm64|ppc64(?:le)?|c10d?|p2p|[hd]2[hd]|e2e|[123]d|l[123]|o[0-3]|ll128|w\da\d{1,2}|b64|"
     r"x(?:1|4|8|16)|(?:a|b|h|v|mi)\d00[a-z]?|l40s?|t4|gb200|gh200|bz2|lz4|crc32\w?|mlx[45]|c2c|psm[23]|p2pdma|"
     r"\d{1,4}(?:[GMT]i?B|bit|way|byte|b|k))"

@@ -6,6 +6,7 @@ WORDS_OF_A_SITE = (  # the line, what must go, what must stay
     ("falcon: [rank2]:[W112 01:48:44.1 ProcessGroupNCCL.cpp:9] gone", "falcon", "[rank2]:[W112 01:48:44.1 Proc"),
     ("falcon: [E504 01:48:44.1 ProcessGroupNCCL.cpp:9] gone", "falcon", "[E504 01:48:44.1 Proc"),
     ("falcon: Channel 00 : 157[b2000] -> 3[4e000] via NET/IB/0", "falcon", "157[b2000] -> 3[4e000] via NET/IB/0"),
+    ("falcon: on p4d, p4de, p5 and larger", "falcon", "on p4d, p4de, p5 and larger"),
     ("falcon: W112 is down", "falcon|W112", " is down"),
     ("[mpiexec@falcon] HYDU_sock_write (utils/sock/sock.c:254): write error (Bad file descriptor)", "falcon",
      "HYDU_sock_write (utils/sock/sock.c:254): write error (Bad file descriptor)"),

@@ -88,6 +88,8 @@ def _large_efa(facts: JobFacts) -> bool:
 def _cause(facts: JobFacts) -> str:
     if transport.nic_states(facts) or facts.of("gdr-pair", "gdr-disabled-by-plugin"):
         return "The cause that the log proves is a finding of its own."
+    if facts.of("ib-devices", "ofi", "ofi-provider"):  # of the NET subsystem, which is then shown
+        return "Cause: cannot tell: of the lines of the NET subsystem that are there, none says what the NICs can do."
     return (
         "Cause: cannot tell, because the log has no lines of the NET subsystem. "
         "NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,ENV would show "

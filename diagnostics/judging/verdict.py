@@ -9,12 +9,13 @@ from diagnostics.events import Event, quote
 from diagnostics.facts import JobFacts
 from diagnostics.findings import Diagnosis, Finding, Verdict
 from diagnostics.inputs.reader import A_TRACE
+from diagnostics.judging.open_tables import begun_table, cut_table, cut_tables
 from diagnostics.judging.rank_table import missing_ranks
 from diagnostics.judging.restarts import told_restart
 from diagnostics.judging.unfinished import still_trying, told_of, unfinished
 from diagnostics.parsers.last_errors import LastError, is_error, is_fatal
 from diagnostics.parsers.programs.successes import SUCCEEDED
-from diagnostics.parsers.steps import is_last_row, is_row, is_unchecked_row, tells_rate
+from diagnostics.parsers.steps import is_row, is_unchecked_row, tells_rate
 from diagnostics.rules.program.tracebacks import open_traceback
 
 MAX_NAMED_RANKS = 400  # as many events of a kind are kept
@@ -52,7 +53,7 @@ def not_shown_beside(verdict: Verdict, network: str, facts: JobFacts) -> str:
     if verdict != "warning" or not facts.lines_nccl or watched or _tests_passed(facts):
         return ""
     if not facts.works and not _shows_steps(facts):
-        return _cut_table(facts) or _NO_COMMUNICATOR
+        return cut_table(facts) or _NO_COMMUNICATOR
     return _start_or_end_not_shown(network, facts)
 
 
@@ -102,7 +103,7 @@ def open_question(network: str, findings: Sequence[Finding], facts: JobFacts) ->
         return Question(unread, "run-failed")
     if fatal := _fatal_before(findings, facts):
         return Question(_told_of_fatal(fatal), "run-failed", fatal)
-    if begun := _begun_table(facts):
+    if begun := begun_table(facts):
         return Question(begun, "log-truncated")
     return None if _tests_passed(facts) else _not_shown(network, facts)
 
@@ -147,25 +148,10 @@ def _last_of(last: Mapping[str, Sequence[LastError]], what: str, findings: Seque
     return ""
 
 
-def _begun_table(facts: JobFacts) -> str:
-    """What is said of a table of nccl-tests of which no row stands behind its title; empty where there is none."""
-    ends = {event.origin.file: event.origin.sequence for event in facts.of("work-done", "tests-ended", "run-error")}
-    begun = {event.origin.file: event for event in facts.of("tests-range", "tests-title")}
-    for file, event in begun.items():
-        last = facts.last_lines.get(file, 0)
-        measured = any(last - step.behind > event.origin.line for step in facts.done_steps.get(file, ()))
-        if ends.get(file, -1) < event.origin.sequence and not measured:
-            return (
-                f"line {event.origin.line} of {file} begins a table of nccl-tests, and no row of it is there: "
-                "it hangs at its first size, or the log is cut. Give all that the program printed."
-            )
-    return ""
-
-
 def _not_shown(network: str, facts: JobFacts) -> Question | None:
     """What NCCL's own lines leave open; None where they show a job that works."""
     if unshown := _start_or_end_not_shown(network, facts):
-        quiet = not _cut_table(facts) and not _shows_steps(facts) and _names_no_network(network, facts)
+        quiet = not cut_table(facts) and not _shows_steps(facts) and _names_no_network(network, facts)
         return Question(unshown, "log-too-quiet" if quiet else "log-truncated")
     if network in transport.TCP_NETWORKS and facts.multi_node is None and transport.tcp_by_choice(facts) is None:
         told = (
@@ -177,38 +163,17 @@ def _not_shown(network: str, facts: JobFacts) -> Question | None:
 
 
 def _start_or_end_not_shown(network: str, facts: JobFacts) -> str:
-    if facts.of("tests-range", "tests-title") and (cut := _cut_table(facts)):
+    if facts.of("tests-range", "tests-title") and (cut := cut_table(facts)):
         return cut
     if not _shows_steps(facts) and (unshown := _start_not_shown(network, facts)):
-        return _cut_table(facts) or unshown
+        return cut_table(facts) or unshown
     return _left_behind(facts) or _not_given(facts) or unfinished(facts)
 
 
 def _shows_steps(facts: JobFacts) -> bool:
     """Whether files end with steps that were done; where no line is NCCL's, it takes how fast they are."""
-    steps = [step for file, step in facts.steps.items() if file not in _cut_tables(facts)]
+    steps = [step for file, step in facts.steps.items() if file not in cut_tables(facts)]
     return any(facts.lines_nccl or tells_rate(step) or is_row(step, titled=True) for step in steps)
-
-
-def _cut_tables(facts: JobFacts) -> frozenset[str]:
-    """Files whose last rows may not be the last of their table: it may have come to a halt there."""
-    if (sizes := facts.of("tests-range")) and len(facts.files) == 1:
-        largest, factor, increment = (sizes[-1].number(name) or 0 for name in ("largest", "factor", "increment"))
-        return frozenset(
-            file for file, row in facts.open_tables.items() if not is_last_row(row, largest, factor, increment)
-        )
-    return frozenset(facts.open_tables)
-
-
-def _cut_table(facts: JobFacts) -> str:
-    """What is said of a log that shows rows of a table, and not its end; empty where there is none."""
-    if not (cut := sorted(_cut_tables(facts))):
-        return ""
-    row = quote(facts.open_tables[cut[0]])[:120]
-    return (
-        f"{cut[0]} ends with rows of a table of measurements, {row}, and not with the end "
-        "of the table: one that hangs at its next size looks the same. Give all that the program printed."
-    )
 
 
 def _names_no_network(network: str, facts: JobFacts) -> bool:
@@ -306,7 +271,7 @@ def _read_instead(verdict: Verdict, network: str, findings: Sequence[Finding], f
         return f"It is open whether the run works: {unread}"
     if verdict == "unknown" and (trying := still_trying(facts)) is not None:
         return f"It is open whether the run works: {told_of(trying)}"
-    return "" if _cut_table(facts) else _without_nccl(network, facts)
+    return "" if cut_table(facts) else _without_nccl(network, facts)
 
 
 def _working(facts: JobFacts) -> str:
@@ -330,9 +295,7 @@ def _without_nccl(network: str, facts: JobFacts) -> str:
     if not facts.lines_read:
         return _nothing_read(facts)
     if not facts.lines_nccl and network == "unknown" and facts.of("tests-rank", "tests-range"):
-        halted = (
-            " and no row of its table: it hangs at its first size, or the log is cut" if _begun_table(facts) else ""
-        )
+        halted = " and no row of its table: it hangs at its first size, or the log is cut" if begun_table(facts) else ""
         return (
             f"The input is the output of nccl-tests without a line of NCCL{halted}. "
             "Give all that it printed, run with NCCL_DEBUG=INFO in the environment of every rank."

@@ -90,6 +90,9 @@ class Steps:
 
 def _end_of(block: bytes) -> bytes:
     """The last lines of a block; of a long one, which would leave no room for those before it, its front and end."""
+    near = block[-(TAIL_BYTES + MAX_CHARACTERS + 1) :]
+    if len(max(near.split(b"\n"), key=len)) <= MAX_CHARACTERS:
+        return block[-TAIL_BYTES:]
     lines: list[bytes] = []
     stop, room = len(block), TAIL_BYTES
     while stop >= 0 and room > 0:

@@ -26,7 +26,10 @@ MAX_SPARSENESS = 2000  # bytes named over bytes on disk; a file system that comp
 _SKIPPED_SUFFIXES = {".py", ".pyc", ".so", ".json", ".html", ".png", ".xml", ".csv", ".sqlite", ".nsys-rep"}
 _JSON_HEAD_BYTES = 4096
 DUMP_KEYS = re.compile(rb'"collective_seq_id"|"pg_config"')  # of PyTorch's flight recorder
-_OBSERVERS = re.compile(rb'"coll_perf"|"p2p_perf"|"communicators_count"|"PEER_DEAD"|' + DUMP_KEYS.pattern)
+# Of NCCL's observers, and the error file of torchrun.
+_OBSERVERS = re.compile(
+    rb'"coll_perf"|"p2p_perf"|"communicators_count"|"PEER_DEAD"|"py_callstack"|' + DUMP_KEYS.pattern
+)
 _SAFELY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0)
@@ -81,18 +84,21 @@ def _of_pattern(pattern: str, notes: list[str]) -> list[Input]:
     root = os.path.realpath(folder)
     found: list[Input] = []
     outside: list[str] = []
+    broken: list[str] = []
     for name in sorted(map(str, _matches(Path(folder), wanted))):
         target = os.path.realpath(name)
         if not Path(target).is_relative_to(root):
-            outside += [name] if Path(target).exists() else []
+            (outside if Path(target).exists() else broken).append(name)
         elif stat.S_ISREG(_mode(target)):
             found.append(
                 Input(name=target, folder=root) if _has_links(folder, name) else Input(name=name, folder=folder)
             )
         elif "**" not in pattern and Path(target).is_dir():
             found += _files_below(name, notes)
-    if outside:
-        notes.append(_left_out(outside))
+        elif not Path(target).exists():
+            broken.append(name)
+    notes += [_left_out(outside)] if outside else []
+    notes += [_leads_nowhere(broken)] if broken else []
     return found
 
 
@@ -132,6 +138,7 @@ def _files_below(folder: str, notes: list[str]) -> list[Input]:
     """Regular files below a folder that may be logs or dumps, links not followed; a note on those that lead out."""
     names: list[str] = []
     outside: list[str] = []
+    broken: list[str] = []
     root = os.path.realpath(folder)
     for path, folders, files in os.walk(folder):
         folders.sort()
@@ -145,12 +152,14 @@ def _files_below(folder: str, notes: list[str]) -> list[Input]:
                 continue
             if stat.S_ISREG(mode):
                 names.append(file)
+            elif stat.S_ISLNK(mode) and not Path(file).exists():
+                broken.append(file)
             elif stat.S_ISLNK(mode) and _leads_out(file, root):
                 outside.append(file)
         if len(names) > MAX_FILES:
             break
-    if outside:
-        notes.append(_left_out(outside))
+    notes += [_left_out(outside)] if outside else []
+    notes += [_leads_nowhere(broken)] if broken else []
     return [Input(name=name, folder=folder) for name in sorted(names)]
 
 
@@ -167,6 +176,11 @@ def holds(file: Input, signs: re.Pattern[bytes]) -> bool:
 def _left_out(links: Sequence[str]) -> str:
     more = f" and {len(links) - 1} more" if len(links) > 1 else ""
     return f"{links[0]}{more}: left out, a link that leads out of the folder; name its target to read it"
+
+
+def _leads_nowhere(links: Sequence[str]) -> str:
+    more = f" and {len(links) - 1} more" if len(links) > 1 else ""
+    return f"{links[0]}{more}: a link to a file that is not there"
 
 
 def _mode(file: str) -> int:

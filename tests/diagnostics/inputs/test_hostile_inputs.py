@@ -192,6 +192,23 @@ def test_a_folder_is_read_without_its_links_pipes_sockets_and_devices(tmp_path: 
     assert any("leads out of the folder" in note for note in diagnosis.notes)
 
 
+@pytest.mark.parametrize(
+    ("link", "pattern", "told"),
+    [
+        ("rank1.log", "", True),
+        ("rank1.log", "/*", True),
+        ("rank1.png", "", False),
+        (".rank1.log", "", False),
+        (".rank1.log", "/*", False),
+    ],
+)
+def test_a_log_that_is_only_a_link_to_nothing_is_missed(tmp_path: Path, link: str, pattern: str, told: bool) -> None:
+    (tmp_path / "rank0.log").write_bytes(LOG)
+    (tmp_path / link).symlink_to(tmp_path / "nowhere")
+    notes = diagnose_paths([f"{tmp_path}{pattern}"]).notes
+    assert any("a link to a file that is not there" in note for note in notes) == told
+
+
 def test_a_glob_follows_no_link_out_of_the_folder_that_it_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -251,3 +251,19 @@ def test_every_rank_has_a_row(tmp_path: Path, ranks: int) -> None:
     diagnosis = diagnose_paths([tmp_path])
     assert len(diagnosis.to_json()["ranks"]) == ranks - 1
     assert (diagnosis.ranks_not_listed, diagnosis.missing_ranks) == (1, (ranks - 1,))
+
+
+@pytest.mark.parametrize(
+    ("document", "raised"),
+    [
+        ({"message": "KeyError: 'x'", "extraInfo": {"py_callstack": "Traceback (most recent call last):"}}, True),
+        ({"message": "KeyError: 'x'", "extraInfo": {"tags": "Traceback (most recent call last):"}}, False),
+    ],
+)
+def test_the_error_file_of_torchrun_beside_the_logs_is_read(
+    tmp_path: Path, document: dict[str, object], raised: bool
+) -> None:
+    (tmp_path / "rank0.log").write_text("n1:1:1 [0] NCCL INFO Using network IB\n")
+    (tmp_path / "error.json").write_text(json.dumps({"message": document}))
+    found = [finding.summary for finding in diagnose_paths([tmp_path]).findings if finding.rule == "application-error"]
+    assert found == (["The program raised KeyError: 'x'"] if raised else [])

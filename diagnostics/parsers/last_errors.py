@@ -10,6 +10,7 @@ signal and a panic tell that the program ended (``is_fatal``).
 import errno
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from diagnostics.parsers import levels
@@ -19,6 +20,7 @@ from diagnostics.parsers.trouble import NAMED, NO_TROUBLE, OUTCOMES, OVER, TOLD
 
 MAX_QUOTED = 2
 LAST_LINES = 40  # in which an error counts; a fatal line does in all that is looked at
+_LINES_KEPT = 1024  # several questions are asked of the same lines, one after another
 MIN_STEPS = 2  # behind a fatal line: what is printed into a pipe may stand behind what was printed later
 
 _FATAL = (  # levels behind which a program ends
@@ -153,6 +155,7 @@ def names_trouble(line: str) -> bool:
     return compiled(NAMED).search(line) is not None or tells_of_trouble(line)
 
 
+@lru_cache(maxsize=_LINES_KEPT)
 def tells_of_trouble(line: str) -> bool:
     """Whether a line tells of an error or of trouble in any words, and not that it is over, or none."""
     if compiled(_BARE_KILL).search(line.strip()):
@@ -179,6 +182,7 @@ def ends_in_traceback(text: str) -> bool:
     return bool(last[-1].startswith(f"{before}  ") and last[-1].removeprefix(before).startswith("    "))
 
 
+@lru_cache(maxsize=_LINES_KEPT)
 def is_error(line: str) -> bool:
     """Whether a line tells of an error, and not that it is passed over, tried again, or none."""
     if "CCL " in line and compiled(_OF_NCCL).search(line):

@@ -12,6 +12,10 @@ OUTCOMES = (
     r"\b\d+(?:\.\w+)? +NODE_FAIL\b|(?i:\bjob failed: )"
 )
 _WHO = r"(?:runner|instance|container|node|pod|task|job|process|rank|worker|peer|actor|gpu)"
+_THINGS = r"(?:samples?|tests?|requests?|files?|images?|records?|tokens?|jobs|stale|leftover|background)"
+_COUNTED = rf"(?:{_THINGS}|checks?|batches|items?|downloads?)"
+_NONE = r"(?:0(?![.\w])|none\b|false\b)"
+_NONE_OF_IT = rf"(?!(?: {_COUNTED})?['\"]? ?[:=] ?['\"]?{_NONE})"  # failed samples: 0; not failed rank: 0
 _LIMITS = r"(?:quota|deadline|limit|walltime|retries|attempts)"
 TOLD = (
     r"(?i:(?<![-/\w])errors?(?![-\w/]|\.\w)(?! (?:rates?|bars?|bounds?|tolerance|correct\w*)\b|[:= ]+[\d.])|"
@@ -22,7 +26,7 @@ TOLD = (
     r"not (?:reported|responded|responding|answering)|"
     r"no (?:progress|step|response|heartbeat)|connection (?:to \S+ )?(?:closed|reset)|enforce fail|soft lockup|"
     r"halted|diverged|divergence detected|(?:exiting|quitting|stopping) (?:due to|because)|"
-    r"segment(?:ation)? fault|essential container in task exited)\b|"
+    rf"segment(?:ation)? fault|essential container in task exited)\b{_NONE_OF_IT}|"
     rf"\b{_WHO}(?: \S+)?(?: (?:was|has been|is|were|are))? (?:terminated|gone|dead)\b(?! gracefully| well| to\b)|"
     rf"\b{_LIMITS}(?: (?:was|is|has been))? exceeded\b|\bexceed(?:s|ed) (?:the |its )?(?:\w+ )?{_LIMITS}\b)|"
     r"^(?:\[\w+\]: ?)?[A-Z]\w+(?:Error|Exception)(?:: |$)|\b[Ee]rrno\b|\b0/\d+ +Error\b|"
@@ -36,7 +40,6 @@ TOLD = (
     r"\u6bb5\u9519\u8bef|\u5f37\u5236\u7d42\u4e86|\uc624\ub958|\uc2e4\ud328|\u30a8\u30e9\u30fc|\u30bb\u30b0\u30e1\u30f3\u30c6"
 )
 OVER = r"(?i:\bunstuck\b|false[- ]positive|\brecovered\b|\breconnected\b|\bresumed\b|\bsucceeded\b)"
-_THINGS = r"(?:samples?|tests?|requests?|files?|images?|records?|tokens?|jobs|stale|leftover|background)"
 NO_TROUBLE = (  # prose on what may happen, counts of what is no rank, titles of tables, what is over
     rf"{OVER}|(?i:^if |^errors:?$| {{2,}}errors$|\bwhere\b|\b(?:documented|described|listed)\b|\bnot needed\b|"
     r"\b(?:was|were) removed\b|\bnot failed\b|\bin 0 of\b|[,;] (?:keeping|using|logging to)\b|"

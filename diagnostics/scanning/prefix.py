@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 _JSON_MESSAGES = ("log", "message", "msg", "MESSAGE", "textPayload", "line", "@message", "stringValue")
-_JSON_PARTS = ("jsonPayload", "_source", "body", "record", "message")  # of a record that hold the message
+_JSON_PARTS = ("jsonPayload", "_source", "body", "record")  # of a record that hold the message
 _OPENING = r"(?:^|[=,\[(] ?)([\"'])(?=[^\"']{0,400}NCCL (?:INFO|WARN) )"  # of a message in quotation marks
 MAX_WRAPPERS = 3  # one in the other
 _LEVEL = r"NCCL (?P<level>INFO|WARN|ATTN|TRACE|CALL|DIAG|ABORT|VERSION)\b:? ?"

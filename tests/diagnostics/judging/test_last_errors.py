@@ -54,6 +54,9 @@ ERRORS = (
     "max retries reached",
 )
 TROUBLE = (  # in words of which none shows by itself that something failed
+    "crashed rank: 0, see its own output",
+    "3 checks failed",
+    "failed samples: 3, lost: 0, see the report",
     "Training aborted after 3 unsuccessful attempts.",
     "Loss is nan, stopping training",
     "Timeout waiting for rank 1 (1800 s)",
@@ -77,6 +80,8 @@ TROUBLE = (  # in words of which none shows by itself that something failed
     "rank 1: \u043e\u0448\u0438\u0431\u043a\u0430",
 )
 NO_TROUBLE = (
+    "epoch 3: validation error 0.0312, failed samples: 0, exit code 0",
+    "requests served: 900, refused: 0, timed out: 0, queue 12",
     "the handler of signal 15 is installed, and none is lost: 0",
     "12 samples were marked dead by the filter",
     "Bus error count: 0",

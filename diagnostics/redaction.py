@@ -28,9 +28,7 @@ _SOURCE = re.compile(r"\.(?:cc|cpp|cuh?|c|hpp|h)\b")
 _IDENTIFIER = re.compile(r"(?=.*[a-z_][A-Z_])[A-Za-z_]+")  # no host is written so
 _BUS = ("busId ", "CUDA device ", "device at ")
 _PLACE_OF_BUS = re.compile(r".*\d\[[0-9a-f]{4,8}\]")  # "157[b2000]", a rank and the bus of its GPU
-_LEVEL = re.compile(
-    r"[IWEF]\d{3}"
-)  # of a logger with the month and the day, "[W112 01:48:44", at which its time stands
+_LEVEL = re.compile(r"[IWEF]\d{3}")  # of a logger, with the month and the day: "[W112 01:48:44"
 _HEAD_OF_NAME = 2  # a shorter host name is replaced only where its place shows what it is
 
 

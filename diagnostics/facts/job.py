@@ -59,7 +59,6 @@ class JobFacts:
     last_lines: Mapping[str, int] = field(default_factory=dict)  # file -> the number of its last line
     last_work: Mapping[str, int] = field(default_factory=dict)  # file -> where its last line stands that shows work
     notes: Sequence[str] = ()
-    unterminated: Sequence[str] = ()  # files whose last line has no end
     flight_records: Sequence[FlightRecord] = ()
     damaged_dumps: Sequence[str] = ()
     collectives: Mapping[tuple[str, int], CollectiveLog] = field(default_factory=dict)  # by communicator and rank

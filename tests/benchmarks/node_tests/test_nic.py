@@ -1,7 +1,9 @@
 """NICs tested with themselves: a stand-in for ib_write_bw prints what real ones printed, over a made-up /sys."""
 
 import os
+import shlex
 import stat
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +22,7 @@ NIC = tuple(one for one in CHECKS if one.name == "test-nic")
 TABLE = """ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
  65536      5000             {0}             {0}             0.376342
 """
+PYTHON = shlex.quote(sys.executable)  # python3 may be a script that looks for one, which takes ten times as long
 SERVE = "import socket,sys; s=socket.create_server(('', int(sys.argv[1]))); c, _ = s.accept(); c.recv(9)"
 CALL = "import socket,sys; socket.create_connection(('127.0.0.1', int(sys.argv[1]))).sendall(b'x')"
 SCRIPT = """#!/bin/sh
@@ -62,12 +65,13 @@ def device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Device:
 @pytest.fixture
 def perftest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Perftest:
     """Puts a program in ib_write_bw's place; the file that it returns has its arguments, a line a call."""
+    monkeypatch.setattr(nic, "_READY_SECONDS", 60.0)  # how long a start of Python takes beside other tests is no matter
 
     def put(output: str = "", *, client: str = "", server: str = "") -> Path:
         (tmp_path / "output").write_text(output)
         told, program = tmp_path / "told", tmp_path / "ib_write_bw"
-        call = client or f'python3 -ISc "{CALL}" "$6" && cat {tmp_path / "output"}'
-        program.write_text(SCRIPT.format(told=told, client=call, server=server or f'exec python3 -ISc "{SERVE}" "$6"'))
+        call = client or f'{PYTHON} -ISc "{CALL}" "$6" && cat {tmp_path / "output"}'
+        program.write_text(SCRIPT.format(told=told, client=call, server=server or f'exec {PYTHON} -ISc "{SERVE}" "$6"'))
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
         return told
@@ -129,18 +133,20 @@ def test_what_is_no_figure_is_none(text: str, figure: float) -> None:
 def test_a_device_that_fails_or_hangs_is_named_and_the_next_one_is_tested(
     device: Device, perftest: Perftest, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nic, "_RUN_SECONDS", 1.0)
+    monkeypatch.setattr(nic, "_RUN_SECONDS", 4.0)
     monkeypatch.setattr(nic, "_ROUNDS", 1)
-    good = f'python3 -ISc "{CALL}" "$6" && echo "{TABLE.format("390.0")}"'
+    good = (
+        f'echo "{TABLE.format("390.0")}"'  # no client that has to start: it ends within the limit on a busy machine too
+    )
     bad = 'echo "Completion with error at client"; echo " Failed status 12: wr_id 0"; exit 17'
-    perftest(client=f'case "$2" in mlx5_0) {bad} ;; mlx5_1) sleep 60 ;; *) {good} ;; esac')
+    perftest(client=f'case "$2" in mlx5_0) {bad} ;; mlx5_1) exec sleep 300 ;; *) {good} ;; esac')
     for name in ("mlx5_0", "mlx5_1", "mlx5_2"):
         device(name)
     began = time.monotonic()
     first, second, third = figures_of(nic.run, capsys)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert (first["status"], first["reason"]) == ("failed", "ib_write_bw ended with 17: Failed status 12: wr_id 0")
-    assert (second["status"], "did not end within 1 s" in second["reason"]) == ("failed", True)
+    assert (second["status"], "did not end within 4 s" in second["reason"]) == ("failed", True)
     assert third["status"] == "ok"
     found, seen = verdict({"n1": [dict(one) for one in (first, second, third)]})["n1"]
     assert (found, "mlx5_0/1" in seen, "mlx5_2" in seen) == ("fail", True, False)

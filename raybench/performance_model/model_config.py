@@ -6,7 +6,7 @@ architectures whose parameters are known one by one are read: a wrong count woul
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from raybench.errors import UsageError, unknown_name
 from raybench.performance_model.families import dense, experts, gemma, latent, layer_norm
@@ -16,6 +16,7 @@ from raybench.performance_model.transformer import Transformer
 
 _MOST_BYTES = 1 << 20  # of a config.json: the largest published have some ten thousand
 _LONGEST_NAME = 200
+_FOLDERS = ("/", "~", ".")  # what the name of a folder begins with, and that of no released model
 
 
 def is_config(name: str) -> bool:
@@ -52,9 +53,12 @@ def _shape(whole: Fields, path: Path) -> Transformer:
 
 
 def _name_of(fields: Fields, path: Path) -> str:
+    """Its own; where that is a folder of some machine, which tells others nothing, the folder's last name."""
     own = fields.get("_name_or_path")
     if isinstance(own, str) and 0 < len(own) <= _LONGEST_NAME:
-        return own
+        named = PurePath(own).name if own.startswith(_FOLDERS) else own
+        if named.strip("."):
+            return named
     return (path.parent.resolve().name if path.name == "config.json" else path.stem) or "model"
 
 

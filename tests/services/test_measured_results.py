@@ -79,7 +79,7 @@ def told(*options: str, command: Any = estimate) -> dict[str, Any]:
 
 
 def test_a_training_of_the_very_setting_takes_the_estimates_place(tmp_path: Path) -> None:
-    path = written(tmp_path, training())
+    path = written(tmp_path, training(options={"model_name": "Team/Same-Shape"}))
     before, after = told(*ASKED), told(*ASKED, "--result", path)
     low, high = after["step_seconds"]
     assert low <= 0.2 <= high
@@ -108,6 +108,7 @@ def test_a_training_of_the_very_setting_takes_the_estimates_place(tmp_path: Path
         ({"options": {"sequence_length": 512}}, {}, "sequence length 512, asked 1024"),
         ({"options": {"checkpoint_activations": True}}, {}, "activation checkpointing on, asked off"),
         ({"options": {"layers": 6}}, {}, "model gpt2 in other sizes"),
+        ({"options": {"layers": 6, "model_name": "Team/Small"}}, {}, "model Team/Small, asked of gpt2"),
         ({"options": {"sharding": "grad-op"}, "name": "fsdp"}, {}, "strategy fsdp-grad-op, asked ddp"),
         ({"options": {"comm_hook": "bf16"}}, {}, "gradients sent by the hook bf16"),
         ({"facts": {"gpu": H100, "dtype": "float16"}}, {}, "dtype float16, asked bfloat16"),

@@ -105,7 +105,7 @@ class Trials:
     def record(self, largest: int, *, reached_most: bool = False, interim: bool = False) -> MemoryRecord:
         """What this rank knows by now."""
         return MemoryRecord(
-            label=f"memory {self._options.model}",
+            label=f"memory {self._options.called}",
             trials=self.all(),
             largest_batch=largest,
             reached_most=reached_most,

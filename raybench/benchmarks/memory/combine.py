@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from raybench.benchmarks.memory.record import MemoryRecord
+from raybench.benchmarks.spec import BenchmarkSpec
+from raybench.benchmarks.training.models.shapes import parameter_count
 from raybench.documents.run.memory import MemoryPoint, Use
 
 Launch = Mapping[int, MemoryRecord]
 
 
-def memory_point(launches: Sequence[Launch]) -> MemoryPoint:
+def memory_point(launches: Sequence[Launch], spec: BenchmarkSpec) -> MemoryPoint:
     """One point from every rank's record. Of each batch size the rank that takes most counts."""
     records = [record for launch in launches for _, record in sorted(launch.items())]
     first = records[0]
@@ -21,6 +23,7 @@ def memory_point(launches: Sequence[Launch]) -> MemoryPoint:
         limit_bytes=min(record.limit_bytes for record in records),
         emulated=first.emulated,
         complete=not any(record.interim for record in records),
+        parameter_count=parameter_count(spec.options.training(1)),
     )
 
 

@@ -21,9 +21,11 @@ class MemoryOptions:
 
     ``batch_sizes`` are measured each; the search goes on from there up to ``most_batch``. ``shards``: the ranks over
     which fsdp spreads the model, None for those of the run; one rank is enough to measure what one of a thousand holds.
+    ``model_name``: as of a training.
     """
 
     model: str = "small"
+    model_name: str | None = None
     layers: int | None = None
     hidden_size: int | None = None
     heads: int | None = None
@@ -68,6 +70,7 @@ class MemoryOptions:
         """The training whose memory it is."""
         return TrainingOptions(
             model=self.model,
+            model_name=self.model_name,
             layers=self.layers,
             hidden_size=self.hidden_size,
             heads=self.heads,
@@ -81,6 +84,11 @@ class MemoryOptions:
             checkpoint_activations=self.checkpoint_activations,
             sharding=self.sharding,
         )
+
+    @property
+    def called(self) -> str:
+        """What the model is called in labels and messages."""
+        return self.model_name or self.model
 
     def search_end(self, device: str) -> int:
         """The largest batch that the search tries on a kind of device."""

@@ -23,7 +23,7 @@ def _tried(record: MemoryRecord, batch_sizes: set[int]) -> MemoryRecord:
 
 RECORDS = Records(
     record=MemoryRecord,
-    point=lambda launches, *_: memory_point(launches),
+    point=lambda launches, spec, *_: memory_point(launches, spec),
     in_common=_in_common,
     note=lambda part: part.text,
     findings=lambda benchmark, *_: memory_findings(benchmark),

@@ -12,7 +12,7 @@ WORKLOAD = Workload(
     options=MemoryOptions,
     normalised=lambda settings: with_config(normalised(settings)),
     check=lambda options: check_model(options.training(1)),
-    labels=lambda spec, _: (f"memory {spec.options.model}",),
+    labels=lambda spec, _: (f"memory {spec.options.called}",),
     fewer="--batch-sizes",
     records="raybench.benchmarks.memory.records:RECORDS",
 )

@@ -52,7 +52,8 @@ class TrainingOptions:
     replicates over nodes; with ``reduce_each`` gradients are reduced after each micro-batch, else added up whole and
     reduced after the last. ``comm_hook`` says what gradients are sent as: ``hook.py``. ``adapter`` is of lora and
     qlora: raybench's own, or peft's with bitsandbytes' 4-bit base; ``lora_targets``: the linear layers that have one,
-    by the names that Llama's code gives them; none: all.
+    by the names that Llama's code gives them; none: all. ``model_name``: what the model is called where a config.json
+    named it, and ``model`` is the preset that has its build.
     ``data``: random samples, which nothing can be learned from; a set of MADE_DATA; or a file or folder of text, read
     byte by byte, or as tokens of the ``tokenizer``, a tokenizer.json or the folder of one. Of it
     ``validation_share`` is held out and evaluated every ``eval_every`` timed steps (0: never, None: ten times) and at
@@ -62,6 +63,7 @@ class TrainingOptions:
     """
 
     model: str = "tiny"
+    model_name: str | None = None
     hidden_dims: tuple[int, ...] = (64, 32, 16)
     layers: int | None = None
     hidden_size: int | None = None
@@ -132,6 +134,11 @@ class TrainingOptions:
         if self.tokenizer is not None and self.data in ("random", "spiral"):
             raise UsageError(f"--tokenizer is of text, and --data is {self.data}; take --data text, or a file")
         _check_choice("lr_schedule", self.lr_schedule, get_args(Schedule))
+
+    @property
+    def called(self) -> str:
+        """What the model is called in labels and messages."""
+        return self.model_name or self.model
 
     @property
     def steps_between_evaluations(self) -> int | None:

@@ -119,7 +119,7 @@ def prepare(model: nn.Module, name: str, device: torch.device, options: Training
     """A whole model on one device, with adapters where the strategy has them: what the reference trains as well."""
     if name in ("lora", "qlora"):
         if not hasattr(model, "lm_head"):
-            raise UnsupportedError(f"{name} adapts the linear layers of transformers; --model is {options.model}")
+            raise UnsupportedError(f"{name} adapts the linear layers of transformers; --model is {options.called}")
         model.to(compute_dtype(dtype))
     materialise(model, device, options)
     if name in ("lora", "qlora") and options.adapter == "peft":

@@ -88,8 +88,8 @@ class BenchmarkResult(Part, frozen=True, kw_only=True):
 
     @property
     def model(self) -> str | None:
-        """The model of a training, memory or checkpoint benchmark."""
-        return self.parameters.get("model")
+        """The model of a training, memory or checkpoint benchmark, as its config.json calls it where it has one."""
+        return self.parameters.get("model_name") or self.parameters.get("model")
 
     @property
     def variation(self) -> str:

@@ -89,6 +89,7 @@ class MemoryPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="memor
     """All batch sizes tried. ``emulated``: a process of a CPU against a limit, no device's own memory.
 
     Not ``complete``: the run ended before the search did, and the largest batch is the largest that was tried and fits.
+    ``parameter_count``: of the model, without what LoRA adds; None where it is not known, as in older results.
     """
 
     label: str
@@ -99,6 +100,7 @@ class MemoryPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="memor
     emulated: bool
     failed: str | None = None
     complete: bool = True
+    parameter_count: Count | None = field(default=None, name="parameters")
     is_verifiable: ClassVar[bool] = False
     DERIVED: ClassVar[frozenset[str]] = frozenset({"verified", "wrong_elements"})
 
@@ -177,6 +179,7 @@ class MemoryPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="memor
                 "reached_most": self.reached_most,
                 "complete": self.complete,
                 "failed": self.failed,
+                "parameters": self.parameter_count,
                 "batch_sizes": [use.to_json() | {"headroom_bytes": self.headroom_bytes(use)} for use in self.uses],
                 "verified": None,
                 "wrong_elements": 0,

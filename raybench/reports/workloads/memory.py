@@ -16,6 +16,7 @@ def _sections(benchmarks: Sequence[BenchmarkResult]) -> Iterator[Section]:
     for point in points_of(benchmarks, MemoryPoint):
         notes = (
             f"largest batch that fits {point.limit_bytes / _GIB:.3f} GiB: {_largest(point)}",
+            *([] if point.parameter_count is None else [f"{point.parameter_count:,} parameters"]),
             *map(printable, point.warnings),
         )
         yield Section(title=f"{printable(point.label)} (MiB a rank)", grid=_memory_grid(point), notes=notes)
@@ -67,6 +68,7 @@ def _summary(point: MemoryPoint) -> Json:
         "complete": point.complete,
         "limit_bytes": point.limit_bytes,
         "emulated": point.emulated,
+        "parameters": point.parameter_count,
         "batch_sizes": {str(use.batch_size): _use(use) for use in point.uses},
     }
 

@@ -220,6 +220,7 @@ def _summary(point: TrainingPoint) -> Json:
         "steps": len(point.samples_seconds),
         "steps_asked": point.steps_asked,
         "complete": point.complete,
+        "parameters": point.parameter_count,
         "step_time_ms": point.seconds.mean * 1e3,
         "min_step_time_ms": point.seconds.min * 1e3,
         "max_step_time_ms": point.seconds.max * 1e3,

@@ -69,6 +69,7 @@ def _spread(point: TrainingPoint) -> str:
 
 
 _METRICS: tuple[Metric, ...] = (
+    ("parameters", lambda point: None if point.parameter_count is None else f"{point.parameter_count:,}"),
     ("num_steps", _steps),
     ("avg_step_time (s)", lambda point: f"{point.seconds.mean:.4f}"),
     ("min_step_time (s)", lambda point: f"{point.seconds.min:.4f}"),

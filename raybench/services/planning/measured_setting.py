@@ -108,7 +108,7 @@ def _model_of(setting: Setting) -> Transformer | None:
     """None for what is no transformer, or none that is known here."""
     changes = {field: size for flag, field in SIZE_FIELDS.items() if (size := setting.parameter(flag)) is not None}
     try:
-        return preset_named(str(setting.benchmark.model)).resized(**changes)
+        return preset_named(str(setting.parameter("model"))).resized(**changes)
     except (UsageError, TypeError):
         return None
 

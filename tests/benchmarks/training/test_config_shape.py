@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from raybench.benchmarks.memory.options import MemoryOptions
+from raybench.benchmarks.registry import labels_of
+from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.models.config_shape import with_config
-from raybench.benchmarks.training.models.shapes import check_model, shape_of
+from raybench.benchmarks.training.models.shapes import check_model, parameter_count, shape_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.errors import UsageError
 from raybench.performance_model.model_config import model_of_config
@@ -25,7 +27,7 @@ SMALL = {
 def test_a_model_that_is_a_preset_is_named_by_it(name: str, tmp_path: Path) -> None:
     fields = {"max_position_embeddings": 32768} | MODELS[name][1]
     settings = with_config({"model": written(tmp_path, fields), "steps": 3})
-    assert set(settings) == {"model", "steps"}
+    assert set(settings) == {"model", "model_name", "steps"}
     assert PRESETS[settings["model"]].parameters == MODELS[name][0]
 
 
@@ -42,6 +44,28 @@ def test_another_size_is_trained_with_the_parameters_of_the_file(fields: dict[st
     assert length == (512 if fields["vocab_size"] == 600 else 2048)
     memory = MemoryOptions(**with_config({"model": str(tmp_path)}))
     assert shape_of(memory.training(2))[0] == shape
+    assert parameter_count(options) == parameter_count(memory.training(1)) == shape.parameters
+
+
+@pytest.mark.parametrize(
+    ("own", "called"),
+    [
+        ("Team/Model-2", "Team/Model-2"),
+        ("/data/people/jo/model-3", "model-3"),
+        ("./", "folder"),
+        (None, "folder"),
+    ],
+)
+def test_what_is_measured_has_the_name_of_the_file_s_model(own: str | None, called: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    path = written(tmp_path / "folder", MODELS["Mistral-7B-v0.1"][1] | ({"_name_or_path": own} if own else {}))
+    training = TrainingOptions(**with_config({"model": path}))
+    memory = MemoryOptions(**with_config({"model": path}))
+    assert (training.model, training.called, memory.called) == ("mistral-7b", called, called)
+    for name, kind, options in (("fsdp", "training", training), ("memory", "memory", memory)):
+        assert labels_of(BenchmarkSpec(name=name, kind=kind, sizes=(), options=options), 2) == (f"{name} {called}",)
+    plain = TrainingOptions(**with_config({"model": "mistral-7b"}))
+    assert (plain.called, plain.model_name) == ("mistral-7b", None)
 
 
 def test_sizes_that_are_given_stay(tmp_path: Path) -> None:

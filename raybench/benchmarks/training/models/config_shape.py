@@ -1,7 +1,7 @@
 """``--model`` as the ``config.json`` of a Hugging Face model: a model that can be trained, in the sizes that it names.
 
 Read where the command is called. What travels to the ranks is the name of a preset of the same build and its sizes, so
-that no other node needs the file.
+that no other node needs the file, and the model's own name, which labels what is measured.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _BUILD = {  # what sizes do not change, and what is said of a model that has ano
 
 
 def with_config(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a training with the model and the sizes that a path as ``model`` stands for.
+    """Settings of a training with the model, its name and the sizes that a path as ``model`` stands for.
 
     Sizes that the settings have themselves stay. Raises UsageError where the file cannot be read, or is of a model that
     raybench does not build.
@@ -44,7 +44,8 @@ def with_config(settings: Mapping[str, Any]) -> dict[str, Any]:
     name = rest.pop("model", None) or _beside_weights(**settings)
     if not isinstance(name, str) or not is_config(name):
         return dict(settings)
-    return _named(model_of_config(name), name) | rest
+    shape = model_of_config(name)
+    return _named(shape, name) | {"model_name": shape.name} | rest
 
 
 def _beside_weights(*, weights: Any = None, **_: Any) -> str | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 
 from raybench.benchmarks.training.options import SPIRAL_CLASSES, SPIRAL_INPUTS, TrainingOptions
 from raybench.errors import UsageError, unknown_name
@@ -39,7 +40,7 @@ def shape_of(options: TrainingOptions) -> tuple[Transformer, int]:
     length = options.sequence_length or min(shape.context, LONGEST_DEFAULT)
     if shape.positions and length > shape.positions:
         raise UsageError(
-            f"--sequence-length is {length}, and {options.model} has a table of {shape.positions} positions; take a "
+            f"--sequence-length is {length}, and {options.called} has a table of {shape.positions} positions; take a "
             "shorter one, or a model with rotary positions such as llama"
         )
     return shape, length
@@ -66,6 +67,11 @@ def check_model(options: TrainingOptions) -> None:
     shape.lora_parameters(options.lora_rank, options.lora_targets)  # raises for a target that it has not
     if options.data != "random" and options.tokenizer is None and shape.vocabulary < BYTE_VALUES:
         raise UsageError(f"--data {options.data} is read byte by byte; --vocabulary must be {BYTE_VALUES} or more")
+
+
+def parameter_count(options: TrainingOptions) -> int | None:
+    """Parameters of the model, without adapters; None of a ``cnn``."""
+    return sum(map(prod, weight_shapes(options).values())) or None
 
 
 def mlp_sizes(options: TrainingOptions) -> tuple[int, ...]:

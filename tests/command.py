@@ -72,7 +72,7 @@ class Command:
         lines = text[: text.rfind("\n") + 1].splitlines()  # the last one may still be on its way
         return [json.loads(line) for line in lines]
 
-    def wait_for(self, condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+    def wait_for(self, condition: Callable[[], Any], seconds: float = 120.0) -> Any:
         """What the condition returns once it is true. Raises TimeoutError when it is not in time, or never will be."""
         deadline = time.monotonic() + seconds
         while not (found := condition()):

@@ -45,7 +45,7 @@ class LabRun:
         result: dict[str, Any] = json.loads(path.read_text())
         return result
 
-    def wait_for_points(self, count: int, seconds: float = 60.0) -> None:
+    def wait_for_points(self, count: int, seconds: float = 120.0) -> None:
         """Return when so many points are measured. Raises TimeoutError when it does not come to that."""
         deadline = time.monotonic() + seconds
         while len(self.samples()) < count:

@@ -134,6 +134,7 @@ def not_ray() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
+@pytest.mark.timed
 def test_a_port_that_is_not_rays_is_refused_in_time(not_ray: int) -> None:
     begun = time.monotonic()
     said = refused("--address", f"127.0.0.1:{not_ray}")

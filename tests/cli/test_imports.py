@@ -59,7 +59,7 @@ def test_nothing_asked_is_wrong_use_and_an_unknown_command_too() -> None:
     assert "No such command 'measure'" in done.stderr
 
 
-INTERRUPTED_IMPORT = "import os, signal, time\n{how}\ntime.sleep(20)\n"
+INTERRUPTED_IMPORT = "import os, signal, time\n{how}\ntime.sleep(200)\n"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_ctrl_c_in_the_middle_of_an_import_is_one_line(tmp_path: Path, module: s
     if module != "click":
         start += f"import raybench.cli; raybench.cli.COMMANDS['agent'] = ({module!r}, '')\n"
     done = subprocess.run(
-        [sys.executable, "-c", f"{start}main()"], capture_output=True, text=True, check=False, timeout=15
+        [sys.executable, "-c", f"{start}main()"], capture_output=True, text=True, check=False, timeout=90
     )
     assert (done.returncode, done.stderr) == (3, "\nraybench: stopped\n")  # below ^C
 
@@ -89,4 +89,4 @@ def test_where_ctrl_c_is_ignored_it_stays_so() -> None:
         "import raybench.cli; raybench.cli._run_command = lambda: os.kill(os.getpid(), signal.SIGINT) or 0\n"
         "main()"
     )
-    assert subprocess.run([sys.executable, "-c", probe], check=False, timeout=15).returncode == 0
+    assert subprocess.run([sys.executable, "-c", probe], check=False, timeout=90).returncode == 0

@@ -193,6 +193,7 @@ def test_every_command_of_the_help_can_be_asked_for_help() -> None:
         assert answer(name, "-h").returncode == 0
 
 
+@pytest.mark.timed
 def test_the_first_line_does_not_wait_for_ray(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     begun = time.monotonic()

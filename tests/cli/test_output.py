@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -230,7 +229,9 @@ def test_printing_swallows_nothing_but_trouble_with_the_stream() -> None:
 def test_a_signal_ends_any_command_in_order(number: signal.Signals) -> None:
     command = [sys.executable, "-c", "from raybench.cli import main; main()", "diagnose", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
-        time.sleep(2)  # it reads its standard input by then, on a loaded machine too
+        assert process.stdin is not None
+        process.stdin.write("step 1\n" * 20_000)  # more than a pipe holds
+        process.stdin.flush()  # comes back once it reads
         process.send_signal(number)
         _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors.splitlines()[-1:]) == (3, ["raybench: stopped"])

@@ -43,7 +43,7 @@ def test_raylets_that_have_ended_or_are_stopped_are_told_from_those_that_answer(
         pass
     with server(answers=False) as mute, server(answers=True) as good:
         nodes = [node("ended", closed), node("stopped", mute), node("good", good), node("unknown", 0)]
-        found = raylet_problems(nodes, 0.5)
+        found = raylet_problems(nodes, 2.0)
     assert sorted(found) == ["ended", "stopped"]
     assert "refused" in found["ended"]
     assert "says nothing" in found["stopped"]
@@ -53,16 +53,16 @@ def test_raylets_that_have_ended_or_are_stopped_are_told_from_those_that_answer(
 def test_a_head_that_takes_connections_and_says_nothing_is_lost(
     monkeypatch: pytest.MonkeyPatch, answers: bool, lost: bool
 ) -> None:
-    monkeypatch.setattr(ray_calls, "_PROBE_SECONDS", 0.1)
-    monkeypatch.setattr(ray_calls, "_GONE_SECONDS", 0.5)
-    monkeypatch.setattr(ray_calls, "_MUTE_SECONDS", 2.0)
+    monkeypatch.setattr(ray_calls, "_PROBE_SECONDS", 0.2)
+    monkeypatch.setattr(ray_calls, "_GONE_SECONDS", 1.5)
+    monkeypatch.setattr(ray_calls, "_MUTE_SECONDS", 4.0)
     with server(answers=answers) as port, contextlib.closing(HeadWatch(f"127.0.0.1:{port}")) as watch:
         time.sleep(0.3)
         assert watch.problem(in_trouble=True) is None  # a pause costs no run
-        time.sleep(0.6)
+        time.sleep(1.7)
         assert (watch.problem(in_trouble=True) is not None) == lost
         assert watch.problem() is None  # a run that has no other trouble goes on
-        time.sleep(1.5)
+        time.sleep(2.5)
         assert (watch.problem() is not None) == lost
 
 
@@ -89,7 +89,7 @@ class Waiting:
 def test_a_node_that_is_lost_while_the_run_is_placed_is_named_and_one_that_is_only_taken_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    limits = {"_COURTESY_SECONDS": 0.1, "PLACE_SECONDS": 1.0, "_PATIENCE_SECONDS": 0.2, "_RAYLET_SECONDS": 0.2}
+    limits = {"_COURTESY_SECONDS": 0.1, "PLACE_SECONDS": 1.0, "_PATIENCE_SECONDS": 0.2, "_RAYLET_SECONDS": 2.0}
     for name, seconds in limits.items():
         monkeypatch.setattr(node_actors, name, seconds)
     asked: list[set[str]] = []
@@ -100,6 +100,8 @@ def test_a_node_that_is_lost_while_the_run_is_placed_is_named_and_one_that_is_on
         taken = PlacementPlan(nodes=(node("a", good), node("b", good)), ranks_per_node=1, backend="gloo")
         with pytest.raises(ClusterUnavailableError, match="did not become free"):
             node_actors._wait_for(Waiting(), taken)
+        monkeypatch.setattr(node_actors, "PLACE_SECONDS", 60.0)
+        monkeypatch.setattr(node_actors, "_RAYLET_SECONDS", 1.0)
         lost = PlacementPlan(nodes=(node("a", good), node("b", mute)), ranks_per_node=1, backend="gloo")
         with pytest.raises(LostNodesError, match="1 node lost during placement: b: its raylet"):
             node_actors._wait_for(Waiting(), lost)

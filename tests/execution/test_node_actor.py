@@ -99,26 +99,26 @@ def test_a_node_actor_that_is_killed_takes_its_ranks_and_files_along(number: sig
     with measuring(lease=60) as (process, started, folder):
         assert len(started) == 3  # the process that holds the ranks, and two of them
         os.kill(process.pid, number)
-        assert gone(started, 5)
-        assert come_true(lambda: not folder.exists(), 5)
+        assert gone(started, 30)
+        assert come_true(lambda: not folder.exists(), 30)
 
 
 def test_a_node_actor_that_nobody_calls_while_it_measures_ends_it_all() -> None:
-    with measuring(lease=1.0, polls=15) as (process, started, folder):
-        time.sleep(2.0)
+    with measuring(lease=2.0, polls=20) as (process, started, folder):
+        time.sleep(3.0)
         assert process.poll() is None  # it is being called
-        assert process.wait(8) == 0
-        assert gone(started, 5)
+        assert process.wait(60) == 0
+        assert gone(started, 30)
         assert not folder.exists()
 
 
 PREPARING = """
 import sys, time
 from raybench.execution.node_actors.node_actor import NodeActor
-actor = NodeActor(host_socket="/nowhere", lease_seconds=1.0)
+actor = NodeActor(host_socket="/nowhere", lease_seconds=2.0)
 print(actor._folder, flush=True)
 for _ in range(int(sys.argv[1])):
-    time.sleep(0.3)
+    time.sleep(0.4)
     actor.beat()
 time.sleep(60)
 """
@@ -131,8 +131,8 @@ def test_a_node_actor_that_is_prepared_lives_as_long_as_its_driver(beats: int) -
         try:
             assert process.stdout is not None
             folder, begun = Path(process.stdout.readline().strip()), time.monotonic()
-            assert process.wait(20) == 0
-            assert time.monotonic() - begun > 0.3 * beats + 0.9
+            assert process.wait(60) == 0
+            assert time.monotonic() - begun > 0.4 * beats + 1.9
             assert not folder.exists()
         finally:
             process.kill()
@@ -178,16 +178,16 @@ def test_what_ranks_say_is_for_the_polls_of_their_own_launch(tmp_path: Path, las
         actor = NodeActor(host_socket=path)
         threading.Thread(target=serve_as_rank_host, args=(listener.accept(), last_words), daemon=True).start()
         actor.start(*no_ranks)
-        assert actor.poll(5.0) == [b"of launch 1"]
-        late = pool.submit(actor.poll, 1.0)
-        assert come_true(late.running, 5)
+        assert actor.poll(60.0) == [b"of launch 1"]
+        late = pool.submit(actor.poll, 60.0)
+        assert come_true(late.running, 60)
         actor.stop()
         actor.start(*no_ranks)
-        assert actor.poll(5.0) == [b"of launch 2"]
+        assert actor.poll(60.0) == [b"of launch 2"]
         assert late.result() == ([] if last_words is None else [last_words])
         actor.stop()  # with nobody waiting
         actor.start(*no_ranks)
-        assert actor.poll(5.0) == [b"of launch 3"]
+        assert actor.poll(60.0) == [b"of launch 3"]
         actor.close()
 
 
@@ -200,15 +200,15 @@ def test_what_the_agent_said_last_is_heard_by_whoever_ends_it(tmp_path: Path) ->
         threading.Thread(target=serve_as_rank_host, args=(listener.accept(), None), daemon=True).start()
         actor.start(*no_ranks)
         actor._pass_on_agent(b"first")
-        heard = [*actor.poll(5.0), *actor.poll(5.0)]
+        heard = [*actor.poll(60.0), *actor.poll(60.0)]
         assert encode_event(AgentSaid(data=b"first")) in heard
-        late = pool.submit(actor.poll, 20.0)
-        assert come_true(late.running, 5)
+        late = pool.submit(actor.poll, 60.0)
+        assert come_true(late.running, 60)
         time.sleep(0.1)  # it waits by then
         began = time.monotonic()
         actor.stop()
         assert late.result() == []
-        assert time.monotonic() - began < 5  # it was woken
+        assert time.monotonic() - began < 30  # it was woken
         actor._pass_on_agent(b"between two launches")
         assert actor.end_agent() == [b"between two launches"]
         actor.close()

@@ -22,7 +22,7 @@ from raybench.execution.record import RunRecord
 from raybench.config import RunConfig
 from raybench.errors import IncompleteRunError, UsageError
 
-run._LEAVE_SECONDS = decision._GRACE_SECONDS = decision._SILENT_GRACE_SECONDS = 0.3
+run._LEAVE_SECONDS = decision._GRACE_SECONDS = decision._SILENT_GRACE_SECONDS = 1.5
 
 gcs = f"{sys.argv[1]}/gcs_server"  # a process that is known as the head by its name
 os.symlink(shutil.which("sleep"), gcs)
@@ -65,7 +65,7 @@ def measure(self, stack, joined):
         case "limit" | "limit-stopped" | "signal":
             head = subprocess.Popen([gcs, "60"])
             if trouble == "limit-stopped":
-                time.sleep(0.2)  # until it has its own program
+                time.sleep(0.5)  # until it has its own program
                 head.send_signal(signal.SIGSTOP)
             kind = "interrupted" if trouble == "signal" else "time-limit"
             self.record.incidents.append(Incident(kind=kind, reason="it is over"))

@@ -156,10 +156,10 @@ def test_ranks_and_run_meet_with_the_key_alone() -> None:
         thread.start()
         with pytest.raises(IncompleteRunError, match="no run of this job"):
             find("127.0.0.1", [port], key_of("another", "job", 29500), 0.0)
-        connection, own, there = find("127.0.0.1", [port], key, 5.0)
+        connection, own, there = find("127.0.0.1", [port], key, 60.0)
         with connection:
             connection.send_bytes(b"hello")
-            thread.join(5)
+            thread.join(60)
     assert outcomes == ["refused", "hello"]
     assert (own, there) == ("127.0.0.1", "127.0.0.1")
 

@@ -42,21 +42,21 @@ def test_a_program_that_cannot_be_started_is_no_missing_one(tmp_path: Path) -> N
 def test_a_daemon_that_keeps_the_output_open_holds_nobody_past_the_limit(caller: str, tmp_path: Path) -> None:
     program = tmp_path / "python"
     program.symlink_to(sys.executable)
-    words = [str(program), "-c", _DAEMON.format(seconds=6)]
+    words = [str(program), "-c", _DAEMON.format(seconds=60)]
     begun = time.monotonic()
     if caller == "run":
-        ended = run(words, 0.5, os.environ)
+        ended = run(words, 4.0, os.environ)
         assert (ended.problem, ended.said) == (TIMEOUT, "begun\n")
     else:
-        assert Host().run(*words, seconds=0.5).status == 124
-    assert time.monotonic() - begun < 3
+        assert Host().run(*words, seconds=4.0).status == 124
+    assert time.monotonic() - begun < 40
 
 
 def test_what_a_program_started_ends_with_it(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
-    assert run(["sh", "-c", f"sleep 60 & echo $! > {marker}; wait"], 0.5, os.environ).problem == TIMEOUT
+    assert run(["sh", "-c", f"sleep 60 & echo $! > {marker}; wait"], 3.0, os.environ).problem == TIMEOUT
     child = int(marker.read_text())
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while start_ticks(child) is not None and time.monotonic() < end:
         time.sleep(0.02)
     assert start_ticks(child) is None

@@ -106,7 +106,7 @@ def test_a_command_that_is_lost_leaves_a_run_that_is_closed_as_lost(monkeypatch:
     assert client.calls[-1] == ("close", None)
 
 
-def wait_until(done: object, seconds: float = 20.0) -> None:
+def wait_until(done: object, seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline
@@ -120,7 +120,7 @@ def test_a_real_process_writes_while_the_run_goes_on_and_ends_with_it(tmp_path: 
     wait_until(lambda: len(files := [*tmp_path.glob("tensorboard/*")]) == 1 and len(contents(files[0])) == 3)
     assert tracker.outcome().status == "logging"
     tracker.send(END)
-    tracker.finish(time.monotonic() + 20, lambda: False)
+    tracker.finish(time.monotonic() + 120, lambda: False)
     assert tracker.outcome().to_json() == {
         "tracker": "tensorboard",
         "status": "logged",
@@ -150,7 +150,7 @@ def test_one_that_hangs_costs_the_limit_and_one_that_dies_is_said_once(tmp_path:
         hangs.send(figure(number))
         dies.send(figure(number))
     hangs.send(END)
-    assert time.monotonic() - began < 5, "nobody waits for it"
+    assert time.monotonic() - began < 30, "nobody waits for it"
     for one in (hangs, dies):
         one.finish(time.monotonic() + 0.2, lambda: False)
         assert not Path(f"/proc/{one._process.pid}").exists()

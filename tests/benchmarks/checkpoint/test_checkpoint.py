@@ -33,7 +33,7 @@ from raybench.benchmarks.checkpoint.storage import (
     decompress,
     read_manifest,
 )
-from raybench.benchmarks.checkpoint.stores import probe
+from raybench.benchmarks.checkpoint.stores import gcs, probe
 from raybench.benchmarks.checkpoint.stores.folder import FolderStore
 from raybench.benchmarks.checkpoint.stores.gcs import GcsStore
 from raybench.benchmarks.checkpoint.stores.store import Heartbeat, StoreError, call_with_timeout
@@ -144,12 +144,13 @@ class SlowFiles:
         return Slow()
 
 
-def test_a_long_upload_has_the_limit_of_a_request_for_each_piece() -> None:
+def test_a_long_upload_has_the_limit_of_a_request_for_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint of gigabytes takes longer than one request may; a piece that gets stuck is still found."""
+    monkeypatch.setattr(gcs, "_PIECE_BYTES", 2**20)
     store = GcsStore.__new__(GcsStore)
     store._place, store.where, store._files = "bucket", "gs://bucket", SlowFiles()
-    store._limit = 0.6
-    assert store.write("x", [bytes(20 * 2**20), bytes(10)]) == 20 * 2**20 + 10  # three pieces, 0.9 s
+    store._limit = 2.0
+    assert store.write("x", [bytes(7 * 2**20), bytes(10)]) == 7 * 2**20 + 10  # eight pieces, 2.4 s
     store._limit = 0.1
     with pytest.raises(StoreError, match=r"gs://bucket did not answer within 0\.1 s"):
         store.write("x", [b"1"])

@@ -169,6 +169,7 @@ def test_a_log_that_is_rotated_or_cut_is_read_from_its_start(tmp_path: Path, how
     assert "tcp-fallback" in {one.rule for one in logs.read().findings}
 
 
+@pytest.mark.timed
 def test_an_agent_warns_of_a_fallback_within_five_seconds_of_the_line(tmp_path: Path) -> None:
     root = machine(tmp_path)
     said: list[Message] = []

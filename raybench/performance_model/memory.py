@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory_moments import ZERO_LIVE, Step, replica_moments, shard_moments
+from raybench.performance_model.memory_moments import Step, replica_moments, shard_moments
 from raybench.performance_model.parallel.megatron import (
     MEGATRON_FRAGMENTATION_SHARE,
     MEGATRON_NCCL_BYTES,
@@ -23,6 +23,7 @@ from raybench.performance_model.parallel.part import (
     local_setup,
     part_of,
 )
+from raybench.performance_model.parallel.pools import sharded_fragmentation, waiting_bytes
 from raybench.performance_model.search import largest_fitting
 from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup, shard_count, state_shard_count
 from raybench.performance_model.transformer import Transformer
@@ -39,10 +40,6 @@ NCCL_BYTES = 688 * 10**6
 # Of what comes and goes every step, what the allocator holds beside it: as much as makes the estimates of 23 sources
 # that had it read (reserved, or by the driver) neither too low nor too high, and the least, which nothing runs without.
 FRAGMENTATION_SHARE, LEAST_FRAGMENTATION_SHARE = 0.12, 0.05
-# The same where shards are gathered on other streams, whose blocks are in pools of their own: of whole models, and of
-# adapters, which are gathered one by one beside the frozen blocks (some hundred units of a few sizes, whose holes no
-# block fits).
-STREAMS_FRAGMENTATION_SHARES = {"whole": 0.2, "adapters": 0.3}
 # How near a peak may be to what a GPU has for nobody to say which is more: an estimate may be short by the first, or
 # too long by the second. Of the published rows that ran out of memory 8 in 176 are told that they fit; with a margin
 # that is chosen from the other sources (tests/performance_model/leave_one_out.py) 6 are.
@@ -50,14 +47,6 @@ SHORT_SHARE, LONG_SHARE = 0.04, 0.03
 # The same where lengths vary from step to step: PyTorch's allocator keeps blocks of sizes that do not come again, until
 # the device is full. Of 46 published trainings that did not fill it (ms-swift) quarters are 0.9 and 1.9.
 VARYING_SHARE = 1.3
-# The same of FSDP's first form (FullyShardedDataParallel), whose gathered weights and gradients are on streams of their
-# own: a block waits until that stream is through (record_stream), and others are taken meanwhile. nvidia-smi beside
-# max_memory_allocated on 2 and 4 A100 (fms-acceleration): medians of adapters with and without logits in chunks, and of
-# whole models.
-STREAMS_SHARES = {"chunked": 0.24, "adapters": 0.47, "whole": 0.92}
-# DeepSpeed's ZeRO-3 gathers on a stream of its own as well: what published trainings hold beside the weights that are
-# gathered at once, as a multiple of their limit (Qwen-72B by LoRA on four GPUs, whatever the length: 8 GB).
-ZERO_WAITING = 4
 _MOST_BATCH = 1 << 20
 _MANY = 1 << 20  # micro-batches: a pipeline is full
 ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's reduce_bucket_size, and as much of what is being made
@@ -201,22 +190,13 @@ def _stage_memory(model: Transformer, setup: TrainingSetup, layout: Layout, in_f
         },
         gradients_kept=setup.keeps_gradients,
     )
-    streams = STREAMS_FRAGMENTATION_SHARES["adapters" if setup.lora_rank else "whole"]
+    if shards == 1:
+        return replace(whole, fragmentation=int(FRAGMENTATION_SHARE * whole.dynamic))
     return replace(
         whole,
-        fragmentation=int((streams if setup.on_streams else FRAGMENTATION_SHARE) * whole.dynamic),
-        waiting=_waiting(model, setup, whole.dynamic) if shards > 1 else 0,
+        fragmentation=int(sharded_fragmentation(step, whole.moments, copies=copies)),
+        waiting=waiting_bytes(model, setup, whole.dynamic),
     )
-
-
-def _waiting(model: Transformer, setup: TrainingSetup, dynamic: float) -> int:
-    """Bytes of blocks that the allocator holds for streams, beside ``dynamic``."""
-    if setup.strategy == "zero3":
-        each = PACKED_BYTES[setup.packing] if setup.quantized else setup.compute_bytes
-        return int(min(model.parameters, ZERO_WAITING * ZERO_LIVE) * each)
-    if not setup.lora_rank:
-        return int(STREAMS_SHARES["whole"] * dynamic)
-    return int(STREAMS_SHARES["chunked" if setup.loss == "chunked" else "adapters"] * dynamic)
 
 
 def _temporaries(setup: TrainingSetup, trained: float) -> float:

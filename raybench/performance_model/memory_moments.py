@@ -40,6 +40,8 @@ _CHUNKS = 8  # as torchtune's CEWithChunkedOutputLoss; Liger has more
 _UNPACKED_BYTES = 6
 # Elements of weights that DeepSpeed's ZeRO-3 keeps gathered at once (stage3_max_live_parameters, _max_reuse_distance).
 ZERO_LIVE = 10**9
+# The moments of shards at which those gradients are there that a backward pass has made.
+WITH_GRADIENTS = frozenset({"first block, backward", "embedding, backward", "embedding, reduce", "update"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,14 @@
 """Memory of a rank: parts that can be counted by hand, and what must grow or shrink with each choice."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from raybench.errors import UsageError
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import estimate_memory, largest_batch
+from raybench.performance_model.memory import FRAGMENTATION_SHARE, ZERO_BUCKET, estimate_memory, largest_batch
 from raybench.performance_model.presets import preset_named
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import TrainingSetup
@@ -116,3 +117,38 @@ def test_a_peak_near_the_memory_is_neither_fit_nor_unfit_where_all_is_known() ->
     assert told == [False, None, None, True]
     unknown = replace(asked, kernels_known=False)
     assert [estimate(replace(unknown, memory_bytes=int(limit))).fits for limit in limits[2:]] == [None, True]
+
+
+def test_gradients_of_shards_take_as_much_whether_they_stay_or_not() -> None:
+    """They are in the pool of the stream that sums them; DDP's are in the pool of all that comes and goes."""
+
+    def held(**changed: Any) -> int:
+        memory = estimate_memory(MODEL, replace(SETUP, checkpointing=True, **changed), EIGHT)
+        return memory.allocated + memory.fragmentation
+
+    sharded = {"strategy": "fsdp", "batch_size": 4}
+    assert held(**sharded) == pytest.approx(held(**sharded, gradients_kept=False), rel=0.02)
+    whole = {"strategy": "ddp", "batch_size": 32}
+    assert held(**whole) > held(**whole, gradients_kept=False) + 3 * MODEL.parameters
+
+
+@pytest.mark.parametrize(
+    ("changed", "pools"),
+    [
+        ({"strategy": "fsdp"}, MODEL.outer_parameters + MODEL.parameters_per_layer),  # two buffers, copied out of
+        ({"strategy": "fsdp", "on_streams": True}, MODEL.parameters_per_layer),  # in place, the next beside
+        ({"strategy": "zero3"}, 10**9 + ZERO_BUCKET),
+    ],
+)
+def test_pools_of_gathered_weights_do_not_grow_with_the_batch(changed: dict[str, Any], pools: int) -> None:
+    small, large = (
+        estimate_memory(MODEL, replace(SETUP, checkpointing=True, batch_size=size, **changed), EIGHT)
+        for size in (8, 16)
+    )
+    share = (large.fragmentation - small.fragmentation) / (large.dynamic - small.dynamic)
+    assert small.fragmentation - share * small.dynamic == pytest.approx(2 * pools, rel=0.01)
+
+
+def test_a_rank_alone_has_no_pools() -> None:
+    alone = estimate_memory(MODEL, replace(SETUP, strategy="fsdp"), ALONE)
+    assert alone.fragmentation == int(FRAGMENTATION_SHARE * alone.dynamic)

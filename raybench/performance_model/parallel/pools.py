@@ -1,0 +1,59 @@
+"""What PyTorch's allocator holds besides, where shards are gathered and reduced on streams of their own.
+
+It has a pool for each stream, and none serves another (c10/cuda/CUDACachingAllocator.cpp), so that each stays as large
+as it was at its own fullest moment. Bytes.
+"""
+
+from collections.abc import Mapping
+
+from raybench.performance_model.memory_moments import WITH_GRADIENTS, ZERO_LIVE, Step
+from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup
+from raybench.performance_model.transformer import Transformer
+
+# Of what comes and goes, what is held beside it and the pools: of full training and of adapters, which are gathered one
+# by one beside the frozen blocks (some hundred units of a few sizes, whose holes no block fits).
+STREAMS_FRAGMENTATION_SHARES = {"whole": 0.12, "adapters": 0.3}
+# The same of ``fully_shard``: the median of 16 of torchtitan's runs that printed what was reserved.
+FULLY_SHARD_FRAGMENTATION_SHARE = 0.05
+# What FSDP's first form (FullyShardedDataParallel) has waiting: a block waits until a stream is through
+# (record_stream), and others are taken meanwhile. nvidia-smi beside max_memory_allocated on 2 and 4 A100
+# (fms-acceleration): medians of adapters with and without logits in chunks, and of whole models.
+STREAMS_SHARES = {"chunked": 0.24, "adapters": 0.47, "whole": 0.92}
+# DeepSpeed's ZeRO-3 gathers on a stream of its own as well: what published trainings hold beside the weights that are
+# gathered at once, as a multiple of their limit (Qwen-72B by LoRA on four GPUs, whatever the length: 8 GB).
+ZERO_WAITING = 4
+
+
+def sharded_fragmentation(step: Step, moments: Mapping[str, float], *, copies: float) -> float:
+    """Of shards: their pools, and a share of what comes and goes. ``copies``: the buckets of gradients, of ZeRO-3."""
+    setup, dynamic = step.setup, max(moments.values())
+    if not setup.on_streams:
+        return FULLY_SHARD_FRAGMENTATION_SHARE * dynamic + _pools(step, moments, copies)
+    share = STREAMS_FRAGMENTATION_SHARES["adapters" if setup.lora_rank else "whole"]
+    return share * dynamic + _pools(step, moments, copies)
+
+
+def _pools(step: Step, moments: Mapping[str, float], copies: float) -> float:
+    """Gradients' shards lie in the pool of the stream that sums them, and serve no activations when they are let go.
+
+    ``fully_shard`` gathers into buffers of another pool, of which two are there at once, and copies the weights out of
+    them (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py); the first form gathers in place, the next block
+    beside that in use (_runtime_utils.py). ZeRO-3 holds as much again as it gathers, and as it has in buckets.
+    """
+    if step.setup.strategy == "zero3":
+        return step.live + copies
+    root = float(step.model.outer_parameters * step.setup.compute_bytes)
+    gathered = step.gathered_block + (0.0 if step.setup.on_streams else root)
+    loose = step.loose_gradients
+    apart = max(size - (loose if name in WITH_GRADIENTS else 0.0) for name, size in moments.items())
+    return gathered + loose - (max(moments.values()) - apart)
+
+
+def waiting_bytes(model: Transformer, setup: TrainingSetup, dynamic: float) -> int:
+    """Of blocks that the allocator holds for streams, beside ``dynamic``; they are let go before it fails."""
+    if setup.strategy == "zero3":
+        each = PACKED_BYTES[setup.packing] if setup.quantized else setup.compute_bytes
+        return int(min(model.parameters, ZERO_WAITING * ZERO_LIVE) * each)
+    if not setup.lora_rank:
+        return int(STREAMS_SHARES["whole"] * dynamic)
+    return int(STREAMS_SHARES["chunked" if setup.loss == "chunked" else "adapters"] * dynamic)

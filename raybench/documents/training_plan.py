@@ -41,6 +41,7 @@ class TrainingWay(PlainPart):
     pipeline_parallel: int = 1
     virtual_stages: int = 1
     expert_parallel: int = 1
+    selective_checkpointing: bool = False
     measured_by: tuple[str, ...] = ()
 
     @property
@@ -50,7 +51,7 @@ class TrainingWay(PlainPart):
 
     @property
     def name(self) -> str:
-        """``zero1, TP 4, PP 4x5, recomputed``: as people write it."""
+        """``zero1, TP 4, PP 4x5, recomputed``: as people write it; ``selective``: recomputed in part."""
         degrees = (
             ("TP", self.tensor_parallel, 1),
             ("CP", self.context_parallel, 1),
@@ -58,7 +59,8 @@ class TrainingWay(PlainPart):
             ("EP", self.expert_parallel, 1),
         )
         cuts = [f"{name} {ranks}{f'x{chunks}' if chunks > 1 else ''}" for name, ranks, chunks in degrees if ranks > 1]
-        return ", ".join([self.strategy, *cuts, *(["recomputed"] if self.activation_checkpointing else [])])
+        again = ["recomputed"] if self.activation_checkpointing else []
+        return ", ".join([self.strategy, *cuts, *again, *(["selective"] if self.selective_checkpointing else [])])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from raybench.performance_model.estimate import Estimate, estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory, largest_batch
 from raybench.performance_model.parallel.choice import cut_requests
-from raybench.performance_model.parallel.programs import torchtitan_config
+from raybench.performance_model.parallel.programs import by_torchtitan, torchtitan_config
 from raybench.performance_model.step.request import EstimateRequest, least_setup
-from raybench.performance_model.training_setup import Strategy, TrainingSetup
+from raybench.performance_model.training_setup import Strategy
 
 _AS_FAST = 1.05
 _WORTH_IT = 1.1  # how much faster a way has to be that wants another framework than PyTorch's own DDP and FSDP
@@ -55,10 +55,12 @@ def ways_to_train(request: EstimateRequest, samples_per_step: int, *, cut: bool 
     the samples of a rank and step, or one that leaves a tenth of the memory. Of ways that are as fast within 5 %, the
     simpler one comes first. What leaves less room, cuts the model, or shards as DeepSpeed does, has to be faster by a
     tenth. Of those that cut it, which are looked for where ``cut`` says so, the best few are kept. Of fewer samples
-    than ranks these alone are possible. Raises UsageError for samples that no way can spread over its replicas.
+    than ranks these alone are possible. Selective checkpointing is tried where torchtitan has the model: of what
+    Megatron-LM calls so, flash attention leaves nothing to save. Raises UsageError for samples that no way can spread
+    over its replicas.
     """
     samples, rest = divmod(samples_per_step, request.layout.world_size)
-    ways = [] if rest else [_way(replace(request, setup=setup), samples) for setup in _setups(request)]
+    ways = [] if rest else [_way(one, samples) for one in _plain_requests(request)]
     if cut:
         plain = max((_preference(way) for way in ways if way.fits), default=0.0)
         ways += _cut_ways(request, samples_per_step, plain, alone=not ways)
@@ -108,13 +110,19 @@ def _cut_ways(request: EstimateRequest, samples_per_step: int, plain: float, *, 
 
 
 def _cut_way(request: EstimateRequest, samples: int) -> Way:
-    """With activations kept, of a pipeline in one chunk a stage where more do not fit; else computed again."""
+    """With activations kept, of a pipeline in one chunk a stage where more do not fit; else computed again, or in part.
+
+    In part by torchtitan alone, and where that fits.
+    """
     for chunks in dict.fromkeys((request.layout.virtual_stages, 1)):
         layout = replace(request.layout, virtual_stages=chunks)
         way = _way(replace(request, layout=layout, setup=replace(request.setup, checkpointing=False)), samples)
         if way.fits:
             return way
-    return _way(replace(request, setup=replace(request.setup, checkpointing=True)), samples)
+    again = _way(replace(request, setup=replace(request.setup, checkpointing=True)), samples)
+    request_in_part = _selective(request)
+    in_part = None if request_in_part is None else _way(request_in_part, samples)
+    return max(in_part, again, key=_preference) if in_part is not None and in_part.fits else again
 
 
 def _preference(way: Way) -> float:
@@ -126,7 +134,7 @@ def _preference(way: Way) -> float:
     one = way.estimate.request
     if way.estimate.measured is not None and way.estimate.measured.step_seconds is not None:
         return way.tokens_per_second
-    other = _WORTH_IT if one.layout.is_cut or one.setup.is_zero else 1.0
+    other = _WORTH_IT if one.layout.is_cut or one.setup.is_zero or one.setup.selective else 1.0
     other *= (
         _WORTH_IT if one.layout.expert > 1 and one.setup.is_sharded and not torchtitan_config(one.model.name) else 1.0
     )
@@ -160,15 +168,27 @@ def _cuts(layout: Layout) -> tuple[bool, int, int]:
     return over_nodes, layout.tensor * layout.pipeline * layout.context * layout.expert, layout.pipeline
 
 
-def _setups(request: EstimateRequest) -> Iterator[TrainingSetup]:
+def _plain_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
+    """All strategies that cut nothing, with activations kept and computed again; of full shards in part as well."""
     for strategy in _strategies(request.layout):
         for checkpointing in (False, True):
-            yield replace(
+            setup = replace(
                 request.setup,
                 strategy=strategy,
                 checkpointing=checkpointing,
                 gradient_bytes=request.setup.compute_bytes,
             )
+            yield replace(request, setup=setup)
+        part = _selective(replace(request, setup=replace(request.setup, strategy=strategy)))
+        if part is not None:
+            yield part
+
+
+def _selective(request: EstimateRequest) -> EstimateRequest | None:
+    """With activations computed again in part, as torchtitan does; None where that cannot run it."""
+    if request.setup.strategy != "fsdp":
+        return None
+    return by_torchtitan(request, replace(request.setup, checkpointing=False, selective=True))
 
 
 def _strategies(layout: Layout) -> tuple[Strategy, ...]:

@@ -165,7 +165,8 @@ def test_the_batch_of_a_way_is_looked_for_with_no_more_accumulation_than_it_need
 
 def test_ranks_on_some_of_a_node_s_gpus_use_the_adapters_beside_them() -> None:
     one, two, eight = (planned("llama-8b", *P5, "--gpus-per-node", str(ranks))["ways"] for ranks in (2, 4, 8))
-    sent = [next(way for way in ways if way["strategy"] == "fsdp")["tokens_per_second"] for ways in (one, two, eight)]
+    plain = [[way for way in ways if not way["selective_checkpointing"]] for ways in (one, two, eight)]
+    sent = [next(way for way in ways if way["strategy"] == "fsdp")["tokens_per_second"] for ways in plain]
     assert planned("llama-8b", *P5, "--gpu", "h100", "--gpus-per-node", "8")["ways"] == eight
     assert sent[0][0] < 0.6 * sent[1][0] < 0.36 * sent[2][0]
 
@@ -228,9 +229,9 @@ def test_what_has_no_room_says_what_it_needs_at_least() -> None:
 def test_what_does_not_fit_is_named_once_a_strategy() -> None:
     result = CliRunner(env={"COLUMNS": "400"}).invoke(command, ["llama-70b", *P5])
     line = next(line for line in result.stdout.splitlines() if "does not fit: " in line)
-    names = re.findall(r"[\w-]+(?= \()", line)
+    names = re.findall(r"([\w-]+)(?:, selective)? \(", line)
     assert sorted(names) == ["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2"]
-    assert re.search(r"fit: fsdp \(\d+ GiB\); even recomputed ", line)
+    assert re.search(r"fit: fsdp, selective \(\d+ GiB\); even recomputed ", line)
 
 
 def test_what_does_not_fit_is_not_started() -> None:
@@ -281,6 +282,8 @@ def started(strategy: str, **options: Any) -> str:
         ("zero1", {"tensor_parallel": 2}, ["pretrain_gpt.py", "Megatron-LM, beside the model's own", " --bf16"]),
         ("zero1", {"tensor_parallel": 2, "dtype": "fp16", "optimizer": "sgd"}, [" --fp16 --optimizer sgd"]),
         ("fsdp", {"tensor_parallel": 2}, ["--module llama3 --config llama3_8b ", " activation-checkpoint:none"]),
+        ("fsdp", {"selective_checkpointing": True}, ["torchtitan.train", "_degree=1 ", "point:selective"]),
+        ("fsdp", {"selective_checkpointing": True, "compile": True}, [" --compile.enable activation-checkpoint:sel"]),
         ("fsdp", {"tensor_parallel": 2, "model": "mistral-7b"}, ["_config_dp_shard_size 8 ", "_tp_size 2 "]),
         ("fsdp", {"expert_parallel": 2, "model": "mixtral-8x7b"}, ["smp: '{\"expert_parallel_degree\": 2, "]),
     ],
@@ -293,6 +296,29 @@ def test_what_starts_a_way_is_what_the_program_of_today_takes(
     assert all(word in said for word in words), said
     assert ("--bnb_4bit_quant_storage" in said) == ("qlora" in options)
     assert said.count("--fp16") == (options.get("dtype") == "fp16")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "known"),
+    [
+        (("Qwen/Qwen3-32B",), True),  # torchtitan has it
+        (("Qwen/Qwen2.5-32B",), False),  # and that not
+        (("Qwen/Qwen3-32B", "--optimizer", "adamw-8bit"), False),
+        (("Qwen/Qwen3-32B", "--no-compile"), True),
+    ],
+)
+def test_activations_are_computed_again_in_part_where_the_program_has_it(
+    arguments: tuple[str, ...], known: bool
+) -> None:
+    ways = planned(*arguments, *P5)["ways"]
+    found = [way for way in ways if way["selective_checkpointing"]]
+    assert ({way["strategy"] for way in found} == {"fsdp"}) is known
+    assert not any(way["command"] or way["activation_checkpointing"] for way in found)
+    if known:  # between the two, in memory and in time
+        whole = [way for way in ways if way["strategy"] == "fsdp" and way["tensor_parallel"] == 1 and way not in found]
+        kept, again = sorted(whole, key=lambda way: way["activation_checkpointing"])
+        assert found[0]["peak"] < kept["least_peak"]
+        assert middle_of(again) < middle_of(found[0])
 
 
 def test_a_command_trains_what_was_planned_or_there_is_none(tmp_path: Path) -> None:

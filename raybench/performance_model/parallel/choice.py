@@ -10,6 +10,7 @@ from dataclasses import replace
 from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.parallel.programs import by_torchtitan
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import Strategy
 from raybench.performance_model.transformer import Transformer
@@ -23,22 +24,27 @@ _MOST_CHUNKS = 5
 def cut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
     """Ways that cut the model: Megatron-LM's with ZeRO-1, and without a pipeline FSDP2 (torchtitan).
 
-    With kernels and loss fused, as both frameworks have them. None for adapters, which small groups of GPUs train.
+    With kernels and loss fused, as Megatron-LM, torchtitan and SageMaker's library have them; a dense model that
+    torchtitan has not is one of transformers (accelerate), with what is known of its kernels. None for adapters, which
+    small groups of GPUs train.
     """
     if request.setup.lora_rank or request.layout.world_size == 1:
         return
     for layout in cut_layouts(request.model, request.layout, request.setup.sequence_length):
         strategies: tuple[Strategy, ...] = ("zero1", "fsdp") if layout.pipeline == 1 else ("zero1",)
         for strategy in strategies:
-            setup = replace(
-                request.setup,
-                strategy=strategy,
-                kernels="fused",
-                loss="fused",
-                loss_open=False,
-                gradient_bytes=4,
-            )
-            yield replace(request, setup=setup, layout=layout, kernels_known=True, loss_known=True)
+            yield _run_by(replace(request, layout=layout), strategy)
+
+
+def _run_by(request: EstimateRequest, strategy: Strategy) -> EstimateRequest:
+    """As the framework runs it that has the strategy."""
+    setup = replace(request.setup, strategy=strategy, gradient_bytes=4)
+    if strategy == "fsdp":
+        own = by_torchtitan(request, setup)
+        if own is not None or not request.model.experts:
+            return own or replace(request, setup=setup)
+    fused = replace(setup, kernels="fused", loss="fused", loss_open=False)
+    return replace(request, setup=fused, kernels_known=True, loss_known=True)
 
 
 def cut_layouts(model: Transformer, whole: Layout, sequence_length: int) -> Iterator[Layout]:

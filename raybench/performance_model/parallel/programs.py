@@ -1,4 +1,13 @@
-"""Which models torchtitan has, so that it can start a way that cuts them: the module and configuration of each."""
+"""Which models torchtitan has, so that it can start a way that it alone has: the module and configuration of each."""
+
+from dataclasses import replace
+from typing import Literal
+
+from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.training_setup import TrainingSetup
+
+_OPTIMIZERS = ("adam", "adamw")
+_DTYPES = ("bf16", "fp8")
 
 # torchtitan 0.3 (2026), ``torchtitan/models/*/config_registry.py``: as many parameters as the released model.
 _TORCHTITAN = {
@@ -19,3 +28,17 @@ _TORCHTITAN = {
 def torchtitan_config(model: str) -> tuple[str, str] | None:
     """What ``--module`` and ``--config`` are told for a model of that name; None where torchtitan has none of it."""
     return _TORCHTITAN.get(model)
+
+
+def by_torchtitan(request: EstimateRequest, setup: TrainingSetup) -> EstimateRequest | None:
+    """The setup as torchtitan runs it; None where it has not the model, the optimizer or the type.
+
+    torch.compile, which the command that is printed asks for unless it is ruled out, fuses kernels and loss.
+    """
+    is_known = setup.optimizer in _OPTIMIZERS and request.dtype in _DTYPES and not setup.lora_rank
+    if not is_known or torchtitan_config(request.model.name) is None:
+        return None
+    compiled = request.setup.compiled is not False
+    kernels: Literal["fused", "plain"] = "fused" if compiled else "plain"
+    own = replace(setup, kernels=kernels, loss=kernels, loss_open=False, compiled=compiled, gradient_bytes=4)
+    return replace(request, setup=own, kernels_known=True, loss_known=True)

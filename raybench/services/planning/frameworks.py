@@ -1,10 +1,10 @@
-"""What the frameworks that cut models are told to train in a given way: arguments of their own programs."""
+"""What frameworks that cut models, or compute activations again in part, are told: arguments of their own programs."""
 
 import json
 import shlex
 from typing import TYPE_CHECKING
 
-from raybench.performance_model.parallel.programs import torchtitan_config
+from raybench.performance_model.parallel.programs import by_torchtitan, torchtitan_config
 
 if TYPE_CHECKING:
     from raybench.performance_model.training_plan import Way
@@ -23,7 +23,7 @@ def cut_lines(way: "Way", torchrun: str) -> tuple[str, str]:
     if one.setup.strategy != "fsdp":
         return f"{torchrun} pretrain_gpt.py", f"Megatron-LM, beside the model's own shape: {_megatron(way)}"
     config = torchtitan_config(one.model.name)
-    if config is not None:
+    if config is not None and by_torchtitan(one, one.setup) is not None:
         return f"{torchrun} -m torchtitan.train", f"torchtitan: {_torchtitan(way, config)}"
     if one.layout.expert > 1:
         return f"{torchrun} train.py", f"SageMaker's smp: {_sagemaker(way)}"
@@ -102,5 +102,7 @@ def _torchtitan(way: "Way", config: tuple[str, str]) -> str:
     words += [f"--parallelism.expert_parallel_degree={layout.expert}"] if layout.expert > 1 else []
     words.append(f"--training.local_batch_size={setup.batch_size} --training.seq_len={setup.sequence_length}")
     words.append(f"--training.global_batch_size={way.estimate.samples_per_step}")
-    words.append(f"activation-checkpoint:{'full' if setup.checkpointing else 'none'}")
+    words += ["--compile.enable"] if setup.compiled else []
+    kept = "full" if setup.checkpointing else "selective" if setup.selective else "none"
+    words.append(f"activation-checkpoint:{kept}")
     return " ".join(words)

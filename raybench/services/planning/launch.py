@@ -44,7 +44,7 @@ def command_of(
     """
     own, setup = way.estimate.request.layout, way.estimate.request.setup
     adapted = bool(setup.quantized or setup.lora_rank)
-    if own.is_cut or setup.is_zero or (adapted and setup.strategy != "ddp"):
+    if own.is_cut or setup.is_zero or setup.selective or (adapted and setup.strategy != "ddp"):
         return ""
     if setup.optimizer not in _TRAINED or request.dtype == "tf32" or not _is_trained(model):
         return ""
@@ -71,7 +71,8 @@ def command_of(
 def reduces_each(way: "Way") -> bool:
     """Whether the way's shards reduce in each micro-batch of several, which neither program does by itself."""
     one = way.estimate.request
-    return one.setup.strategy in _SHARDING and one.accumulation > 1 and not one.layout.is_cut
+    is_ours = one.setup.strategy in _SHARDING and not one.layout.is_cut and not one.setup.selective
+    return is_ours and one.accumulation > 1
 
 
 def _is_trained(model: str) -> bool:
@@ -95,7 +96,7 @@ def launch_lines(way: "Way") -> tuple[str, ...]:
     meeting = f"--nnodes {layout.nodes} {meeting}" if layout.nodes > 1 else "--standalone"
     torchrun = f"torchrun {meeting} --nproc-per-node {layout.node.ranks}"
     fp8 = (_FP8,) if way.estimate.request.dtype == "fp8" else ()
-    if layout.is_cut:
+    if layout.is_cut or setup.selective:
         return *cut_lines(way, torchrun), *(fp8 if setup.strategy == "fsdp" else ())
     start = _accelerate(way) if setup.strategy in _ACCELERATE else f"{torchrun} train.py"
     return start, f"transformers: {_trainer(way)}", *_adapter_lines(way), *_zero_lines(way), *fp8

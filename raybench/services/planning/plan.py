@@ -230,6 +230,7 @@ def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal, asked:
         pipeline_parallel=one.request.layout.pipeline,
         virtual_stages=one.request.layout.virtual_stages,
         expert_parallel=one.request.layout.expert,
+        selective_checkpointing=one.request.setup.selective,
     )
 
 

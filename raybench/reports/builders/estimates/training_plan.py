@@ -127,9 +127,16 @@ def _on(few: FewestNodes, what: str, currency: str | None) -> str:
 
 
 def _too_large(others: list[TrainingWay]) -> str:
-    """The least that each needs: kept activations are not named where even recomputed ones are too many."""
+    """The least that each needs: kept activations are not named where even ones recomputed (in part) are too many."""
     again = {way.strategy for way in others if way.activation_checkpointing}
-    kept = [way for way in others if not way.activation_checkpointing and way.strategy not in again]
+    part = {way.strategy for way in others if way.selective_checkpointing}
+    kept = [
+        way
+        for way in others
+        if not way.activation_checkpointing
+        and way.strategy not in again
+        and (way.selective_checkpointing or way.strategy not in part)
+    ]
     rest = [way for way in others if way.activation_checkpointing]
     sizes = [", ".join(map(_size, sorted(ways, key=lambda way: way.least_peak))) for ways in (kept, rest)]
     return "; ".join(filter(None, (sizes[0], f"even recomputed {sizes[1]}" if sizes[1] else "")))

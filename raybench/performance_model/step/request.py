@@ -62,8 +62,10 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     # DeepSpeed's bf16 optimizer shards state over replicas without ZeRO as well (runtime/bf16_optimizer.py)
     shards_anyway = request.layout.is_cut and request.setup.strategy == "ddp" and not request.setup.lora_rank
     lean = replace(request.setup, on_streams=False, strategy="zero1" if shards_anyway else request.setup.strategy)
+    if not request.is_known:  # that is of transformers' checkpointing over frozen blocks
+        lean = replace(lean, holds_inputs=False)
     if not request.kernels_known:
-        lean = replace(lean, kernels="fused", upcast=False, holds_inputs=False, wide_scores=False)
+        lean = replace(lean, kernels="fused", upcast=False, wide_scores=False)
     if lean.kernels == "fused":
         lean = replace(lean, keeps_least=True, has_8bit_inputs=request.dtype == "fp8")
     if lean.is_zero:  # a program may add gradients up in the compute type as well: DeepSpeed, --grad-reduce-in-bf16

@@ -1,7 +1,7 @@
 """Ways to train a model on a machine: each strategy with the largest micro-batch that fits, the fastest first. Pure."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,6 +21,7 @@ _CLOSE = 1.06  # cut ways that are as fast as far as can be told
 _ROOMY = 0.95  # of it: a longer sample has a place in what is left (fragments are in a peak already)
 _BATCHES_PER_STAGE = 4
 Limit = Literal["network", "computation", "kernel starts"]
+AsRun = Callable[[EstimateRequest], EstimateRequest]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,9 @@ class Way:
         return "kernel starts" if starts * math.sqrt(2) >= one.slowest.compute else "computation"  # more than the work
 
 
-def ways_to_train(request: EstimateRequest, samples_per_step: int, *, cut: bool = True) -> tuple[Way, ...]:
+def ways_to_train(
+    request: EstimateRequest, samples_per_step: int, *, cut: bool = True, as_run: AsRun = lambda request: request
+) -> tuple[Way, ...]:
     """All ways, those that fit first, the fastest of them first; then those that may fit; then by the memory needed.
 
     ``request``: model, machine, and what does not change. Each way has the largest micro-batch that fits and divides
@@ -56,11 +59,12 @@ def ways_to_train(request: EstimateRequest, samples_per_step: int, *, cut: bool 
     simpler one comes first. What leaves less room, cuts the model, or shards as DeepSpeed does, has to be faster by a
     tenth. Of those that cut it, which are looked for where ``cut`` says so, the best few are kept. Of fewer samples
     than ranks these alone are possible. Selective checkpointing is tried where torchtitan has the model: of what
-    Megatron-LM calls so, flash attention leaves nothing to save. Raises UsageError for samples that no way can spread
+    Megatron-LM calls so, flash attention leaves nothing to save. ``as_run``: a way that cuts nothing with what is known
+    of how it is run. Raises UsageError for samples that no way can spread
     over its replicas.
     """
     samples, rest = divmod(samples_per_step, request.layout.world_size)
-    ways = [] if rest else [_way(one, samples) for one in _plain_requests(request)]
+    ways = [] if rest else [_way(as_run(one), samples) for one in _plain_requests(request)]
     if cut:
         plain = max((_preference(way) for way in ways if way.fits), default=0.0)
         ways += _cut_ways(request, samples_per_step, plain, alone=not ways)

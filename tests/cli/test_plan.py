@@ -200,6 +200,7 @@ def test_a_way_has_the_figures_that_estimate_has(method: str) -> None:
     machine = ("--gpu", "H100", "--gpus-per-node", "1", "--sequence-length", "2048")
     way = planned("mistral-7b", *machine, "--method", method, "--samples-per-step", "1")["ways"][0]
     words = ["--model", "mistral-7b", *machine, "--world-size", "1", "--lora-rank", "16"]
+    words += ["--no-masked-attention", "--no-compile"]  # as what plan prints has it
     words += ["--qlora"] if method == "qlora" else []
     told = json.loads(CliRunner().invoke(estimating, [*words, "--json"], catch_exceptions=False).stdout)
     for name in ("peak", "least_peak"):  # plan's gradients are there before a step, as other samples may have left them
@@ -319,6 +320,29 @@ def test_activations_are_computed_again_in_part_where_the_program_has_it(
         kept, again = sorted(whole, key=lambda way: way["activation_checkpointing"])
         assert found[0]["peak"] < kept["least_peak"]
         assert middle_of(again) < middle_of(found[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "width", "packed"),
+    [
+        (
+            ("mistral-7b", "--method", "qlora", "--gpus-per-node", "1", "--gpu", "A10", "--sequence-length", "2048"),
+            1.65,
+            True,
+        ),
+        (("Qwen/Qwen2.5-32B", "--method", "lora", "--nodes", "2", "--node-type", "p5.48xlarge"), 1.65, True),
+        (("llama-8b", "--method", "qlora", "--gpus-per-node", "1", "--gpu", "H100", "--masked-attention"), 1.65, False),
+        (("llama-8b", "--method", "lora", "--gpus-per-node", "1", "--gpu", "V100"), 9.0, False),  # no FlashAttention-2
+    ],
+)
+def test_adapters_are_estimated_as_what_is_printed_trains_them(
+    arguments: tuple[str, ...], width: float, packed: bool
+) -> None:
+    plan = planned(*arguments)
+    low, high = plan["ways"][0]["tokens_per_second"]
+    assert high / low <= width
+    assert ("--packing True --attn_implementation flash_attention_2" in plan["launch"][-1]) is packed
+    assert any("samples are packed" in one for one in plan["assumed"]) is packed
 
 
 def test_a_command_trains_what_was_planned_or_there_is_none(tmp_path: Path) -> None:

@@ -42,11 +42,9 @@ def command_of(
 
     ``model``: as it was asked for. ``gpus_per_node``: where not all of a node's. ``vocabulary``: where another.
     """
-    own, setup = way.estimate.request.layout, way.estimate.request.setup
+    setup = way.estimate.request.setup
     adapted = bool(setup.quantized or setup.lora_rank)
-    if own.is_cut or setup.is_zero or setup.selective or (adapted and setup.strategy != "ddp"):
-        return ""
-    if setup.optimizer not in _TRAINED or request.dtype == "tf32" or not _is_trained(model):
+    if not is_ours(way.estimate.request) or not is_trained(model):
         return ""
     method = "qlora" if setup.quantized else "lora" if setup.lora_rank else setup.strategy.partition("-")[0]
     words = ["raybench", "train", "--nodes", str(request.layout.nodes)]
@@ -68,6 +66,21 @@ def command_of(
     return shlex.join(words)
 
 
+def is_ours(request: "EstimateRequest") -> bool:
+    """Whether raybench train has the way, whatever the model."""
+    setup = request.setup
+    adapted = bool(setup.quantized or setup.lora_rank)
+    if request.layout.is_cut or setup.is_zero or setup.selective or (adapted and setup.strategy != "ddp"):
+        return False
+    return setup.optimizer in _TRAINED and request.dtype != "tf32"
+
+
+def is_packed(request: "EstimateRequest") -> bool:
+    """Whether trl is told to pack samples for FlashAttention-2, which needs a GPU with bf16; not of what has a mask."""
+    has_flash = request.gpu is not None and request.gpu.peak_tflops("bf16") is not None
+    return bool(request.setup.lora_rank) and has_flash and not request.setup.masked_attention
+
+
 def reduces_each(way: "Way") -> bool:
     """Whether the way's shards reduce in each micro-batch of several, which neither program does by itself."""
     one = way.estimate.request
@@ -75,7 +88,7 @@ def reduces_each(way: "Way") -> bool:
     return is_ours and one.accumulation > 1
 
 
-def _is_trained(model: str) -> bool:
+def is_trained(model: str) -> bool:
     """Whether raybench train builds the model: a preset, or a config.json in the sizes of one."""
     from raybench.benchmarks.training.models.config_shape import with_config
     from raybench.services.planning.counted_model import is_import_path
@@ -109,6 +122,7 @@ def _trainer(way: "Way") -> str:
     words += [_PRECISIONS[one.dtype]] if one.dtype in _PRECISIONS else []
     words += [f"--optim {_OPTIMIZERS[one.setup.optimizer]}"] if one.setup.optimizer in _OPTIMIZERS else []
     words += ["--torch_compile True"] if one.setup.compiled else []
+    words += ["--use_liger_kernel True"] if one.setup.kernels == "fused" else []
     words += (
         ["--gradient_checkpointing True"] if one.setup.checkpointing and one.setup.strategy not in _ACCELERATE else []
     )
@@ -136,7 +150,10 @@ def _adapter_lines(way: "Way") -> tuple[str, ...]:
         kind = {"fp16": "float16", "bf16": "bfloat16", "fp8": "bfloat16"}.get(one.dtype, "float32")
         packed += f" --bnb_4bit_quant_storage {kind} --dtype {kind}"
     targets = " ".join(one.setup.lora_targets) or "all-linear"
-    return (f"trl: --use_peft True --lora_r {one.setup.lora_rank} --lora_target_modules {targets}{packed}",)
+    words = f"trl: --use_peft True --lora_r {one.setup.lora_rank} --lora_target_modules {targets}{packed}"
+    if is_packed(one):
+        words += f" --max_length {one.setup.sequence_length} --packing True --attn_implementation flash_attention_2"
+    return (words,)
 
 
 def _zero_lines(way: "Way") -> tuple[str, ...]:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from raybench.errors import UsageError
 from raybench.services.estimate import EstimateOptions, at_least_one, estimate_request, measured_settings
+from raybench.services.planning.as_run import ASSUMED, as_run
 from raybench.services.planning.fewest import fewest_nodes, nodes_in_time
 from raybench.services.planning.goal import Goal, judged
-from raybench.services.planning.launch import command_of, launch_lines, reduces_each
+from raybench.services.planning.launch import command_of, is_trained, launch_lines, reduces_each
 from raybench.services.planning.nearest import nearest_plan
 
 if TYPE_CHECKING:
@@ -48,11 +49,10 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     """All ways with the best first. Raises UsageError for what cannot be."""
     from raybench.documents.estimate import links_measured
     from raybench.documents.training_plan import TrainingPlan
-    from raybench.performance_model.training_plan import ways_to_train
 
     request = estimate_request(_machine(options))
     per_step, assumed = _samples_per_step(options, request)
-    ways = ways_to_train(request, per_step)
+    ways = _ways(request, per_step, options)
     settings = measured_settings(options.machine)
     ways, measured = _with_measured(ways, settings, request, options.machine) if settings else (ways, ())
     goal = _goal(options, request)
@@ -74,13 +74,27 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         reason=conclusion.reason,
         ways=told,
         launch=launch_lines(ways[0]),
-        assumed=(*assumed, *_few_steps(goal, per_step, request), *([_EACH] if reduces_each(ways[0]) else [])),
+        assumed=(*assumed, *_few_steps(goal, per_step, request), *_as_started(ways[0], request)),
         unknown=tuple(ways[0].estimate.unknown),
         measured=measured,
         fewest_nodes=_fewest(options, per_step, ways[0]),
         nodes_in_time=_in_time(options, told[0]),
         links_measured=links_measured(request.basis),
     )
+
+
+def _ways(request: "EstimateRequest", per_step: int, options: PlanOptions, *, cut: bool = True) -> "tuple[Way, ...]":
+    from raybench.performance_model.training_plan import ways_to_train
+
+    trained = is_trained(options.machine.model)
+    return ways_to_train(request, per_step, cut=cut, as_run=lambda one: as_run(one, is_trained=trained))
+
+
+def _as_started(best: "Way", request: "EstimateRequest") -> tuple[str, ...]:
+    """What is taken for granted of the program that runs the best way."""
+    known = request.setup.masked_attention, request.setup.compiled
+    found = best.estimate.request.setup.masked_attention, best.estimate.request.setup.compiled
+    return (*([_EACH] if reduces_each(best) else []), *([ASSUMED] if found != known and not found[0] else []))
 
 
 def _fewest(options: PlanOptions, per_step: int, best: "Way") -> "FewestNodes | None":
@@ -196,11 +210,9 @@ def _best_of(options: PlanOptions) -> str | None:
 
 def _fitting_best(options: PlanOptions, *, cut: bool = True) -> "TrainingWay | None":
     """The best way, if it fits. Raises UsageError for a plan that cannot be."""
-    from raybench.performance_model.training_plan import ways_to_train
-
     request = estimate_request(_machine(options))
     per_step, _ = _samples_per_step(options, request)
-    best = ways_to_train(request, per_step, cut=cut)[0]
+    best = _ways(request, per_step, options, cut=cut)[0]
     return _way(best, best, request, _goal(options, request), options.machine) if best.fits else None
 
 

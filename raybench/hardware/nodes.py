@@ -11,7 +11,7 @@ from raybench.hardware.tables import number, read_table
 class NodeType:
     """A machine as it is sold. ``nic_gbit`` is the line rate of each of its ``nics`` NICs for GPU traffic, Gbit/s.
 
-    ``usd_per_hour``: the list price on demand, on the day ``priced_on``; None where it is not known.
+    ``usd_per_hour``: the list price on demand, on the day ``priced_on``; None: none, ``unpriced`` says why.
     """
 
     name: str
@@ -24,6 +24,7 @@ class NodeType:
     usd_per_hour: float | None = None
     priced_on: str = ""
     price_source: str = ""
+    unpriced: str = ""
 
     @property
     def fabric_gb_per_s(self) -> float:
@@ -68,7 +69,8 @@ NODE_TYPES: tuple[NodeType, ...] = tuple(
         source=row["source"],
         usd_per_hour=number(row["usd_per_node_hour"]),
         priced_on=row["priced_on"],
-        price_source=row["price_source"],
+        price_source=row["price_source"] if row["usd_per_node_hour"] else "",
+        unpriced="" if row["usd_per_node_hour"] else row["price_source"],
     )
     for row in read_table("raybench.hardware", "nodes.csv")
 )

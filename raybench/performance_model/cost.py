@@ -12,7 +12,7 @@ from raybench.errors import UsageError
 from raybench.hardware.nodes import NODE_TYPES, NodeType
 from raybench.hardware.tables import parse_table
 
-__all__ = ["Cost", "Price", "list_price"]
+__all__ = ["Cost", "Price", "list_price", "why_unpriced"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,15 @@ def list_price(node_type: str, table: str | None = None) -> Price | None:
         if (row.get("name") or "").strip().lower() == key:
             return _price(row)
     raise UsageError(f"the price table has no line '{node_type}' (columns: name,usd_per_node_hour,date,source)")
+
+
+def why_unpriced(node_type: str) -> str | None:
+    """What to give, and why a node type has no list price; None for one that has, or that is not in the table."""
+    key = node_type.strip().lower().removeprefix("standard_")
+    node = next((one for one in NODE_TYPES if one.name.lower() == key), None)
+    if node is None or not node.unpriced:
+        return None
+    return f"give --price: {node.name} has no list price on demand, {node.unpriced}"
 
 
 def _listed(node: NodeType) -> Price | None:

@@ -157,6 +157,7 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         memory_bytes=_memory(options, machine.gpu),
         efficiency=_efficiency(options.efficiency) if options.efficiency else None,
         price=_price(options),
+        price_unknown=_price_unknown(options),
         epoch_samples=at_least_one(options.epoch_samples, "--epoch-samples"),
         basis=machine.basis,
         kernels_known=options.kernels is not None,
@@ -299,6 +300,12 @@ def _price(options: EstimateOptions) -> "Price | None":
     if options.prices and not options.node_type:
         raise UsageError("--prices needs --node-type: the name of a line in it")
     return list_price(options.node_type, price_table(options.prices)) if options.node_type else None
+
+
+def _price_unknown(options: EstimateOptions) -> str | None:
+    from raybench.performance_model.cost import why_unpriced
+
+    return why_unpriced(options.node_type) if options.node_type else None
 
 
 def at_least_one(value: int | None, name: str) -> int | None:

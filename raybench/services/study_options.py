@@ -45,7 +45,7 @@ class Pricing:
 
     def price_of_node(self) -> "Price | None":
         """The price, given or listed; None where neither was asked for. Raises UsageError for an unknown machine."""
-        from raybench.performance_model.cost import Price, list_price
+        from raybench.performance_model.cost import Price, list_price, why_unpriced
 
         if self.price is not None:
             return Price(per_node_hour=self.price, source="given", currency=self.currency)
@@ -53,7 +53,8 @@ class Pricing:
             return None
         listed = list_price(self.node_type, price_table(self.prices))
         if listed is None:
-            raise UsageError(f"there is no list price of '{self.node_type}'; give --price, of a node for an hour")
+            why = why_unpriced(self.node_type) or f"there is no list price of '{self.node_type}'; give --price"
+            raise UsageError(f"{why} (of a node for an hour)")
         return listed
 
 

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from raybench.hardware.nodes import NODE_TYPES, NodeType, node_type_named
-from raybench.performance_model.cost import list_price
+from raybench.performance_model.cost import list_price, why_unpriced
 
-# Bought, sold by the week, or without a price that was found with its day: see the head of nodes.csv.
+# Bought, sold by the week, or without a price that was found with its day: the last cell of nodes.csv says which.
 WITHOUT_PRICE = {
     "a4-highgpu-8g", "ND40rs_v2",
     "Lambda 1CC H100", "Lambda 1CC B200",
@@ -29,7 +29,10 @@ def test_a_price_has_its_day_and_its_source_and_a_node_type_all_of_its_shape(nod
     if row.usd_per_hour is None:
         assert (row.priced_on, row.price_source) == ("", "")
         assert list_price(row.name) is None
+        assert row.unpriced
+        assert why_unpriced(row.name) == f"give --price: {row.name} has no list price on demand, {row.unpriced}"
         return
+    assert why_unpriced(row.name) is None
     assert 0.3 < row.usd_per_hour / row.gpus < 25
     assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", row.priced_on)
     assert row.price_source

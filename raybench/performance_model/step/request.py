@@ -17,7 +17,8 @@ from raybench.performance_model.transformer import Transformer
 class EstimateRequest:
     """What is to be estimated. ``efficiency``: how fast computation is, else as published trainings were.
 
-    Without a ``network`` nothing that takes its time is estimated; ``network_unknown`` says what to give. Where the
+    Without a ``network`` nothing that takes its time is estimated; ``network_unknown`` says what to give,
+    ``price_unknown`` why a node type has no list price. Where the
     kernels or the loss are not known, the setup has those that take most memory, and what takes least counts as well.
     ``power_watts``: what each GPU is limited to; None: to what it was made for.
     """
@@ -35,6 +36,7 @@ class EstimateRequest:
     price: Price | None = None
     epoch_samples: int | None = None
     network_unknown: str | None = None
+    price_unknown: str | None = None
     basis: Mapping[str, str] = field(default_factory=dict)  # where each given figure comes from
     kernels_known: bool = True
     loss_known: bool = True

@@ -9,6 +9,8 @@ from raybench.performance_model.work import has_slower_attention
 
 _WIDE_BYTES = 4  # an element of fp32, whose kernels take any width
 
+_NO_PRICE = "no price; give --price or a --node-type with a list price"
+
 
 def unknown_of(request: EstimateRequest, peak: float | None) -> tuple[str, ...]:
     """Each figure that is missing, and why; ``peak``: of the GPU for the type, TFLOP/s."""
@@ -26,7 +28,7 @@ def unknown_of(request: EstimateRequest, peak: float | None) -> tuple[str, ...]:
     if request.memory_bytes is None:
         reasons.append("whether it fits: the memory of the GPU is not known; give --gpu or --memory")
     if request.price is None:
-        reasons.append("cost: no price; give --price or a --node-type with a list price")
+        reasons.append(f"cost: {request.price_unknown or _NO_PRICE}")
     return tuple(reasons)
 
 

@@ -159,7 +159,7 @@ def test_ctrl_c_twice_in_a_terminal() -> None:
         assert broken(command, begun, limit=GRACE)["rule"] == "interrupted"
 
 
-@pytest.mark.parametrize("seconds", [0.8, 1.6])
+@pytest.mark.parametrize("seconds", [pytest.param(0.8, marks=pytest.mark.long), 1.6])
 def test_ctrl_c_while_the_cluster_starts(seconds: float) -> None:
     with started(*SWEEP) as command:
         time.sleep(seconds)

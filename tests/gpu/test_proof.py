@@ -252,6 +252,7 @@ def test_what_cannot_be_begun_is_invalid_usage_and_says_why(
     assert "another proof writes to" in capsys.readouterr().err
 
 
+@pytest.mark.long  # every day a step that hangs is ended with what it started: above
 def test_a_proof_that_is_ended_takes_its_step_with_it_and_keeps_what_it_had(tmp_path: Path) -> None:
     words = ["--only", "nccl-tests,event-clock,collectives-4", "--records", str(tmp_path), "--logs", str(tmp_path)]
     process = proof(*words)

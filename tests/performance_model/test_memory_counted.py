@@ -61,7 +61,7 @@ def all_cases() -> list[dict[str, Any]]:
 
 
 CASES = all_cases()
-OF_EVERY_DAY, OTHERS = CASES[::8], [one for number, one in enumerate(CASES) if number % 8]
+OF_EVERY_DAY, OTHERS = CASES[::12], [one for number, one in enumerate(CASES) if number % 12]
 
 
 def name_of(one: dict[str, Any]) -> str:

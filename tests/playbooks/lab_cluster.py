@@ -49,7 +49,10 @@ class LabController:
         }
 
     def write_inventory(self, of_nodes: Mapping[str, Mapping[str, Any]] | None = None, **variables: Any) -> None:
-        """Write the inventory, with variables beside those that a lab needs; ``of_nodes`` are those of some alone."""
+        """Write the inventory, with variables beside those that a lab needs; ``of_nodes`` are those of some alone.
+
+        A name that no node has is a worker more.
+        """
         assert self.lab.ssh is not None
         needed = {
             "ansible_ssh_common_args": f"-F {self.lab.ssh.config_file}",
@@ -58,8 +61,10 @@ class LabController:
             "ray_node_environment": {"PYTHONPATH": str(_REPOSITORY)},
             "ray_node_cpus": 2,
         }
-        head, *workers = (node.hostname for node in self.lab.nodes)
-        own = {node.hostname: dict((of_nodes or {}).get(node.hostname, {})) for node in self.lab.nodes}
+        own = {node.hostname: {} for node in self.lab.nodes} | {
+            name: dict(one) for name, one in (of_nodes or {}).items()
+        }
+        head, *workers = own
         groups = {
             "ray_head": {"hosts": {head: own[head]}},
             "ray_workers": {"hosts": {name: own[name] for name in workers}},

@@ -78,7 +78,10 @@ def test_preflight_yml_from_the_root_as_it_is_typed(tmp_path: Path, named: bool)
     assert [host["host"] for host in report["hosts"]] == ["n1" if named else "localhost"]
 
 
-@pytest.mark.parametrize("arguments", [[], ["-e", "raybench_hosts=ray_worker"], ["--limit", "nosuch"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], pytest.param(["-e", "raybench_hosts=ray_worker"], marks=pytest.mark.long), ["--limit", "nosuch"]],
+)
 def test_no_host_is_no_success(tmp_path: Path, arguments: list[str]) -> None:
     hosts = inventory(tmp_path, {"n1": {}} if arguments else {})
     assert playbook("playbooks/preflight.yml", "-i", hosts, *arguments).returncode != 0

@@ -103,7 +103,7 @@ def test_root_does_not_join_a_head_that_an_ordinary_user_left_in_the_temporary_f
         assert not run.run_folders
 
 
-@pytest.mark.parametrize("hostile", ["answer", "fail"], indirect=True)
+@pytest.mark.parametrize("hostile", ["answer", pytest.param("fail", marks=pytest.mark.long)], indirect=True)
 def test_what_a_head_that_was_asked_for_answers_is_data(hostile: Hostile) -> None:
     """Even where the user types his address: its pickles are refused, and the node is named."""
     arguments = ["run", "--nodes", "1", "--address", hostile.address]

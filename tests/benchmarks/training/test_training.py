@@ -66,7 +66,7 @@ def skipped(name: str, **options: Any) -> str | None:
             marks=pytest.mark.long,
         ),
         ("ddp", {"dtype": "bfloat16", "checkpoint_activations": True}),
-        ("fsdp", {"accumulate": 2, "reduce_each": True}),
+        pytest.param("fsdp", {"accumulate": 2, "reduce_each": True}, marks=pytest.mark.long),
         ("fsdp", {"sharding": "grad-op", "accumulate": 2, "dtype": "bfloat16", "comm_hook": "fp16"}),
         ("lora", {"lora_rank": 4}),
         ("qlora", {"lora_rank": 4}),

@@ -12,6 +12,7 @@ from raybench.performance_model.transformer import OF_EXPERTS, Transformer
 _FP32_BYTES = 4
 _OF_ATTENTION = frozenset({"q_proj", "k_proj", "v_proj", "q_a_proj", "kv_a_proj_with_mqa"})
 _OF_MLP = frozenset({"gate_proj", "up_proj"})
+_IN_ORDER = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")  # as a block computes them
 _OF_NORMS = _OF_ATTENTION | _OF_MLP  # linear layers that read what a normalisation gives
 _SUM_BYTES = 4  # of a row: FlashAttention's sums of exponentials, a normalisation's deviation
 
@@ -145,15 +146,27 @@ def _compiled_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float
 def selective_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """What is kept of a block of which all but attention and every second matrix product is computed again.
 
-    Its input, what attention gives with a sum a head, and on average half of what its matrix products give: as
+    Its input, what attention gives with a sum a head, and what the first, third, ... of its matrix products give: as
     torchtitan's selective checkpointing of operations.
     """
-    products = sum(
-        outputs / (setup.sequence_shards if outputs == model.hidden else 1) * computing(model, name)
-        for name, (_, outputs) in model.linears().items()
-    )
     attention = model.heads * model.value_size * setup.compute_bytes + _SUM_BYTES * model.heads
-    return checkpoint_bytes_per_token(model, setup) + attention + products / 2 * setup.compute_bytes
+    products = _elements_of_every_second(model, setup) * setup.compute_bytes
+    return checkpoint_bytes_per_token(model, setup) + attention + products
+
+
+def _elements_of_every_second(model: Transformer, setup: TrainingSetup) -> float:
+    """Half of all where which these are is not known: of experts, of latent attention.
+
+    Nothing needs what the last product gives, which torch.compile therefore does not keep.
+    """
+    given = {
+        name: outputs / (setup.sequence_shards if outputs == model.hidden else 1) * computing(model, name)
+        for name, (_, outputs) in model.linears().items()
+    }
+    if not given.keys() <= set(_IN_ORDER):
+        return sum(given.values()) / 2
+    every_second = [name for name in _IN_ORDER if name in given][::2]
+    return sum(given[name] for name in every_second if not (setup.compiled and name == _IN_ORDER[-1]))
 
 
 def computing(model: Transformer, linear: str) -> int:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from raybench.performance_model.activations import block_activation_bytes_per_token
+from raybench.performance_model.activations import block_activation_bytes_per_token, selective_bytes_per_token
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
@@ -59,3 +59,28 @@ def test_a_blocks_saved_bytes_are_those_of_the_formula(name: str, precision: str
     assert saved_bytes(shape, torch.float32 if is_cast else torch.bfloat16, context) == pytest.approx(
         expected, rel=0.03
     )
+
+
+@pytest.mark.parametrize("name", ["gated", "grouped", "gelu"])
+def test_selective_checkpointing_keeps_what_every_second_product_gives(name: str) -> None:
+    """torchtitan's policy: that of the first, third, ... matrix product in the order in which they are computed."""
+    shape, given = SHAPES[name], []
+    block = training.Block(shape, PLAIN).to(torch.bfloat16)
+    for module in block.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.register_forward_hook(lambda _module, _inputs, output: given.append(output.nbytes))
+    hidden = torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.bfloat16)
+    block(hidden, training._angles(torch.arange(LENGTH), shape.head_size // 2, PLAIN))
+    assert len(given) == len(shape.linears())
+    setup = TrainingSetup(batch_size=BATCH, sequence_length=LENGTH, selective=True, parameter_bytes=2)
+    attention = 2 * WIDTH + 4 * shape.heads
+    counted = 2 * WIDTH + attention + sum(given[::2]) / setup.tokens
+    assert selective_bytes_per_token(shape, setup) == pytest.approx(counted)
+
+
+def test_compiled_selective_checkpointing_does_not_keep_what_the_last_product_gives() -> None:
+    """Counted of what torch.compile saves (aot_eager_decomp_partition): without it, of SwiGLU's seven products."""
+    setup = TrainingSetup(batch_size=1, sequence_length=LENGTH, selective=True)
+    for shape, less in ((GATED, 2 * WIDTH), (SHAPES["gelu"], 0)):  # GELU's last is the sixth, and computed again
+        plain, compiled = (selective_bytes_per_token(shape, replace(setup, compiled=said)) for said in (False, True))
+        assert plain - compiled == less

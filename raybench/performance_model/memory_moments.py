@@ -19,6 +19,10 @@ from raybench.performance_model.transformer import Transformer
 # in the backward pass, the log-softmax and two gradients in fp32.
 _LOSS_BYTES_16, _LOSS_BYTES_32 = 10, 12
 _LOSS_BACKWARD_BYTES = 12
+# The same where PyTorch's DTensor computes it over tensor ranks, by separate operations (loss_parallel, in
+# torch/distributed/tensor/parallel/loss.py): logits, in fp32, less their largest, the exponentials; then the
+# log-softmax, zeros for the gradient, the exponentials and their sum.
+_SPREAD_LOSS_BYTES, _SPREAD_LOSS_BACKWARD_BYTES = 14, 16
 # transformers: logits in fp32, the shifted copy, the log-softmax and its gradient (ForCausalLMLoss; a model's outputs
 # are alive until the backward pass is over). Published longest contexts of such runs have 15 to 17.
 _COPIED_LOSS_BYTES = 14
@@ -130,12 +134,20 @@ class Step:
     def loss(self) -> float:
         """What the loss has at once, of all tokens but the last of each sample."""
         plain = _LOSS_BYTES_16 if self.setup.compute_bytes < 4 else _LOSS_BYTES_32
+        plain = _SPREAD_LOSS_BYTES if self._is_loss_spread else plain
         return self._scores * (self._score_bytes(plain) + self._cap_bytes)
 
     @property
     def loss_backward(self) -> float:
         """The same of its backward pass."""
-        return self._scores * (self._score_bytes(_LOSS_BACKWARD_BYTES) + self._cap_bytes)
+        plain = _SPREAD_LOSS_BACKWARD_BYTES if self._is_loss_spread else _LOSS_BACKWARD_BYTES
+        return self._scores * (self._score_bytes(plain) + self._cap_bytes)
+
+    @property
+    def _is_loss_spread(self) -> bool:
+        """Whether it is computed so: under FSDP, whose models PyTorch's own tensor parallelism cuts."""
+        fsdp = self.setup.is_sharded and self.setup.strategy != "zero3"
+        return fsdp and self.setup.sequence_shards > 1 and not self.setup.compiled
 
     @property
     def _cap_bytes(self) -> float:

@@ -1,6 +1,7 @@
 """What frameworks hold beside what raybench's own training does: DeepSpeed's ZeRO-3, 4-bit kernels, adapters."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -139,3 +140,17 @@ def test_gradients_are_in_the_type_of_the_programs_that_have_the_strategy(strate
     said = TrainingSetup(batch_size=1, sequence_length=8, strategy=strategy, gradient_bytes=4)
     assert TrainingSetup(batch_size=1, sequence_length=8, strategy=strategy).gradient_bytes == each
     assert said.gradient_bytes == replace(said, batch_size=2).gradient_bytes == 4
+
+
+@pytest.mark.parametrize(
+    ("changed", "more"),
+    [({}, 4), ({"compiled": True}, 0), ({"strategy": "zero1"}, 0), ({"loss": "fused"}, 0)],
+)
+def test_dtensors_loss_over_tensor_ranks_is_computed_by_separate_operations(changed: dict[str, Any], more: int) -> None:
+    """Uncompiled, its backward pass has four tensors of fp32 as large as the logits, and not three."""
+    cut = replace(SETUP, **({"strategy": "fsdp", "batch_size": 64} | changed))
+    two = Layout(world_size=8, ranks_per_node=8, tensor=2)
+    fullest = estimate_memory(MODEL, cut, two)
+    scores = 64 * 1023 * MODEL.vocabulary // 2
+    each = {"fused": 4}.get(cut.loss, 12)
+    assert fullest.logits == (each + more) * scores

@@ -17,7 +17,8 @@ Range = tuple[float, float]
 class TrainingWay(PlainPart):
     """One way: ``peak`` bytes of a GPU, ``least_peak`` with fused kernels and loss where those are not known.
 
-    ``fits`` is None where that hangs on them; ``why_not`` says why it is not the best. ``command`` trains so.
+    ``fits`` is None where that hangs on them; ``why_not`` says why it is not the best. ``command`` trains so, and
+    ``launch`` has what it is started with by what people train with themselves.
     ``measured_by``: runs of this way whose figures stand here in place of the estimate.
     """
 
@@ -42,6 +43,7 @@ class TrainingWay(PlainPart):
     virtual_stages: int = 1
     expert_parallel: int = 1
     selective_checkpointing: bool = False
+    launch: tuple[str, ...] = ()
     measured_by: tuple[str, ...] = ()
 
     @property

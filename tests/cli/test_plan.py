@@ -315,6 +315,7 @@ def test_activations_are_computed_again_in_part_where_the_program_has_it(
     found = [way for way in ways if way["selective_checkpointing"]]
     assert ({way["strategy"] for way in found} == {"fsdp"}) is known
     assert not any(way["command"] or way["activation_checkpointing"] for way in found)
+    assert all("activation-checkpoint:selective" in way["launch"][1] for way in found if way["fits"])
     if known:  # between the two, in memory and in time
         whole = [way for way in ways if way["strategy"] == "fsdp" and way["tensor_parallel"] == 1 and way not in found]
         kept, again = sorted(whole, key=lambda way: way["activation_checkpointing"])
@@ -371,6 +372,7 @@ def parsed(line: str) -> dict[str, Any]:
     [
         (("llama-8b", *P5, "--tokens", "15B"), ("raybench train --nodes 4 --strategy fsdp", "--full")),
         (("llama-70b", *P5, "--tokens", "1B", "--budget", "100"), ("misses the budget", "hours, 1,8", "  8.2")),
+        (("Qwen/Qwen3-32B", *P5), ("accelerate launch", "--per_device_train_batch_size", "  tokens/s     why not")),
     ],
 )
 def test_it_is_one_screen_with_verdict_table_and_command(arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
@@ -379,6 +381,13 @@ def test_it_is_one_screen_with_verdict_table_and_command(arguments: tuple[str, .
     assert len(shown) <= 23
     assert max(map(len, shown)) <= 80
     assert [word for word in words if word not in "\n".join(shown)] == []
+
+
+def test_ways_that_other_software_makes_faster_are_started_in_the_whole_report_too() -> None:
+    said = CliRunner(env={"COLUMNS": "400"}).invoke(command, ["llama-70b", *P5, "--full"]).stdout
+    assert "# Start zero1, TP 4, PP 8" in said
+    assert "--tensor-model-parallel-size 4 --sequence-parallel --pipeline-model-parallel-size 8" in said
+    assert "# Start fsdp, selective" not in said  # it does not fit
 
 
 def test_samples_and_epochs_are_tokens() -> None:

@@ -23,7 +23,7 @@ _OPTIMIZERS = {
     "momentum": "sgd --optim_args momentum=0.9",
 }  # of transformers, as the types above
 # Without it transformers' Trainer adds whole gradients up (transformers pull request 43919 made it heed this, 2026-02).
-_SYNC_EACH = {"gradient_accumulation_kwargs": {"sync_each_batch": True}}
+_SYNC_EACH = '{"gradient_accumulation_kwargs":{"sync_each_batch":true}}'  # without spaces: lines are wrapped there
 _FP8 = "fp8: linear layers of Transformer Engine or torchao, in the model itself"
 _ZERO_FILE = "zero.json"
 _TRAINED = ("adamw", "adam", "sgd")  # optimizers of raybench train
@@ -126,7 +126,7 @@ def _trainer(way: "Way") -> str:
     words += (
         ["--gradient_checkpointing True"] if one.setup.checkpointing and one.setup.strategy not in _ACCELERATE else []
     )
-    words += [f"--accelerator_config {shlex.quote(json.dumps(_SYNC_EACH))}"] if reduces_each(way) else []
+    words += [f"--accelerator_config {shlex.quote(_SYNC_EACH)}"] if reduces_each(way) else []
     words += [f"--deepspeed {_ZERO_FILE}"] if one.setup.is_zero else []
     return " ".join(words)
 

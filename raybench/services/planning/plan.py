@@ -243,6 +243,7 @@ def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal, asked:
         virtual_stages=one.request.layout.virtual_stages,
         expert_parallel=one.request.layout.expert,
         selective_checkpointing=one.request.setup.selective,
+        launch=launch_lines(way) if way.fits is not False else (),
     )
 
 

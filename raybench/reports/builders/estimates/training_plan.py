@@ -12,7 +12,7 @@ from raybench.units import amounts
 
 _MOST_ROWS, _ROWS_OF_SCREEN, _MOST_MEASURED = 6, 3, 2
 _COMMAND_WIDTH = 76  # of a line of a screen of 80
-_FULL = "all ways, and what other tools start the best with: --full"
+_FULL = "all ways, and what other tools start the best and faster ones with: --full"
 _FASTER = (
     "x speed: faster, by other software than PyTorch's own; with kernels as good as there, by about a tenth at most"
 )
@@ -24,11 +24,11 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
     starts = _starts(plan)
     return _report(
         plan,
-        Table(grid=Grid(headings=_HEADINGS, rows=tuple(map(_row, _shown(plan, _MOST_ROWS)))), text_columns=1),
+        Table(grid=_grid(plan, _MOST_ROWS), text_columns=1),
         *notes_of(list(measured_notes(plan.measured)), tone="info"),
         *_notes(plan, _MOST_ROWS),
-        *([Heading(text="Start the best")] if starts else []),
-        *([Facts(pairs=tuple((f"{number}", line) for number, line in enumerate(starts, 1)))] if starts else []),
+        *_numbered("Start the best", starts),
+        *(block for way in _faster(plan) for block in _numbered(f"Start {way.name}", list(way.launch))),
         *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
         *notes_of([f"assumed: {one}" for one in plan.assumed], tone="info"),
     )
@@ -36,12 +36,11 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
 
 def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
     """The best ways, and how raybench starts the first; all else is in the whole report."""
-    rows = tuple(map(_row, _shown(plan, _ROWS_OF_SCREEN)))
     return _report(
         plan,
         *notes_of([f"in all: {_in_all(plan)}"] if plan.verdict != "ok" and _in_all(plan) else [], tone="strong"),
-        Table(grid=Grid(headings=_HEADINGS, rows=rows), text_columns=1, headed=True),
-        *notes_of([line for start in _starts(plan)[:1] for line in _command_lines(f"start it: {start}")]),
+        Table(grid=_grid(plan, _ROWS_OF_SCREEN), text_columns=1, headed=True),
+        *notes_of(list(_start_lines(plan))),
         *notes_of([_FULL], tone="info"),
         *_notes(plan, _ROWS_OF_SCREEN, is_screen=True),
         *notes_of(list(measured_notes(plan.measured)), tone="info"),
@@ -85,6 +84,36 @@ def _starts(plan: TrainingPlan) -> list[str]:
     """How the best is started, raybench's own way first; nothing where it does not fit."""
     best = plan.ways[0]
     return [line for line in (best.command, *plan.launch) if line] if best.fits is not False else []
+
+
+def _start_lines(plan: TrainingPlan) -> Iterator[str]:
+    """How the best is started, whole: what raybench does not start is a program on every node and its arguments."""
+    starts = _starts(plan)
+    for lead, start in zip(("start it: ", ""), starts[: 1 if plan.ways[0].command else 2], strict=False):
+        yield from _command_lines(lead + start)
+
+
+def _faster(plan: TrainingPlan) -> list[TrainingWay]:
+    """Ways that other software may make worth its while, of those that the table shows."""
+    return [way for way in _shown(plan, _MOST_ROWS) if way.fits and way.why_not.endswith("x speed")]
+
+
+def _numbered(title: str, lines: list[str]) -> list[Block]:
+    pairs = tuple((f"{number}", line) for number, line in enumerate(lines, 1))
+    return [Heading(text=title), Facts(pairs=pairs)] if lines else []
+
+
+def _grid(plan: TrainingPlan, rows: int) -> Grid:
+    """The ways, without hours where it is not known of how many tokens."""
+    hours = _HEADINGS.index("hours")
+    cells = [_row(way) for way in _shown(plan, rows)]
+    if any(row[hours].text for row in cells):
+        return Grid(headings=_HEADINGS, rows=tuple(cells))
+    left = [place for place in range(len(_HEADINGS)) if place != hours]
+    return Grid(
+        headings=tuple(_HEADINGS[place] for place in left),
+        rows=tuple(tuple(row[place] for place in left) for row in cells),
+    )
 
 
 def _notes(plan: TrainingPlan, rows: int, *, is_screen: bool = False) -> Iterator[Block]:

@@ -38,10 +38,10 @@ def _pools(step: Step, moments: Mapping[str, float], copies: float) -> float:
 
     ``fully_shard`` gathers into buffers of another pool, of which two are there at once, and copies the weights out of
     them (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py); the first form gathers in place, the next block
-    beside that in use (_runtime_utils.py). ZeRO-3 holds as much again as it gathers, and as it has in buckets.
+    beside that in use (_runtime_utils.py). ZeRO-3 holds as much again as it gathers, and as it reduces at once.
     """
     if step.setup.strategy == "zero3":
-        return step.live + copies
+        return step.live + min(copies, float(step.setup.trainable(step.model) * step.setup.compute_bytes))
     root = float(step.model.outer_parameters * step.setup.compute_bytes)
     gathered = step.gathered_block + (0.0 if step.setup.on_streams else root)
     loose = step.loose_gradients

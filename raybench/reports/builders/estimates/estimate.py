@@ -114,7 +114,7 @@ def _fit(estimate: EstimateReport) -> str:
         return f"it fits: {between}{has}{largest}"
     if memory.fits is None and least == memory.peak:
         return (
-            f"it may fit: {between}{has}, too near to tell; measure it (raybench memory)"
+            f"it may fit: {_with_pools(memory)}{has}, too near to tell; measure it (raybench memory)"
             f"{_nearest(memory, '; fits in any case')}"
         )
     if memory.fits is None:
@@ -124,6 +124,14 @@ def _fit(estimate: EstimateReport) -> str:
         )
     nothing = "; nothing that was tried makes it fit: take a smaller model, a shorter sequence or a larger GPU"
     return f"it does not fit: {between}{has}{_nearest(memory, '; nearest that fits') or nothing}"
+
+
+def _with_pools(memory: MemoryParts) -> str:
+    """The peak; where the GPU has less, also without the blocks that PyTorch's allocator can let go of."""
+    if memory.device_bytes is None or memory.peak <= memory.device_bytes:
+        return in_gib(memory.peak)
+    needed = in_gib(memory.allocated + memory.context)
+    return f"{needed}, and {in_gib(memory.peak)} with what PyTorch's allocator holds besides"
 
 
 def _to_tell(estimate: EstimateReport) -> str:

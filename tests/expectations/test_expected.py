@@ -148,6 +148,13 @@ def test_where_nics_limit_two_close_systems_draw_the_limit_between_them_and_a_lo
     assert wide == limit_of(regime, Healthy(share=0.95, systems=2, least=0.5, most=1.0)) == 0.89
 
 
+def test_a_gather_as_low_as_one_with_slow_nics_is_slow_and_the_lowest_healthy_one_is_not() -> None:
+    healthy = expect("all_gather", 8 * GIB, H100)
+    assert isinstance(healthy, Expectation)
+    for share, verdict in ((0.887, "slow"), (0.957, "as expected")):  # b200-vultr-2n-gather, skypilot-gke-h200-2n
+        assert judge("all_gather", [(8 * GIB, share * healthy.bus_gb_per_s)], H100).verdict == verdict
+
+
 def test_what_can_hide_a_lost_nic_says_so() -> None:
     hidden, shown = expect("all_gather", 8 * GIB, H100), expect("all_reduce", 8 * GIB, H100)
     assert isinstance(hidden, Expectation)

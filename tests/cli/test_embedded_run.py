@@ -1,7 +1,6 @@
 """One embedded run end to end, as a user sees it: files, screen, exit status, and nothing left."""
 
 import csv
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -201,14 +200,8 @@ def alone() -> Iterator[Command]:
         yield command
 
 
+@pytest.mark.long  # every day one node under torchrun (test_launched_runs.py)
 def test_one_node_is_a_run_too(alone: Command) -> None:
     result = read_result((alone.run_folders[0] / "result.json").read_bytes())
     assert result.cluster.world_size == 1
     assert {one.name for one in result.benchmarks if one.status == "skipped"} == {"p2p_matrix"}
-
-
-def test_json_alone_is_on_standard_output_and_quiet_is_quiet(alone: Command) -> None:
-    printed = json.loads(alone.out)
-    read_result(alone.out)
-    assert printed == alone.result()
-    assert alone.errors == ""

@@ -54,6 +54,11 @@ cli.main()
 """
 
 
+REDIRECTIONS = [
+    "", ">&- 2>&-", ">&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full", "| head -1", "2>&-", "| true",
+]  # fmt: skip
+
+
 def delivered(folder: Path, redirection: str, form: str = "text", state: str = "fine") -> tuple[int, str, str]:
     """Exit status, standard output and standard error of a delivery through a shell's redirection.
 
@@ -80,9 +85,13 @@ def delivered(folder: Path, redirection: str, form: str = "text", state: str = "
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
 @pytest.mark.parametrize(
-    "redirection", ["", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full", "| head -1", "| true"]
+    ("form", "redirection"),
+    [
+        *(("text", one) for one in REDIRECTIONS),
+        *(("json", one) for one in REDIRECTIONS[::2]),
+        *(pytest.param("json", one, marks=pytest.mark.long) for one in REDIRECTIONS[1::2]),
+    ],
 )
 def test_no_stream_changes_the_exit_status_or_shows_a_traceback(tmp_path: Path, redirection: str, form: str) -> None:
     status, _, errors = delivered(tmp_path, redirection, form)

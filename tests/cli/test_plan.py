@@ -156,7 +156,7 @@ def test_fewer_samples_than_ranks_are_of_replicas_of_a_model_that_is_cut() -> No
     assert all(way["fits"] is False for way in none["ways"])
 
 
-@pytest.mark.parametrize("nodes", ["32", "64", "128"])
+@pytest.mark.parametrize("nodes", ["64", *(pytest.param(one, marks=pytest.mark.long) for one in ("32", "128"))])
 def test_the_batch_of_a_way_is_looked_for_with_no_more_accumulation_than_it_needs(nodes: str) -> None:
     """One sample a rank fits where nothing is accumulated, and was looked for as if it were: a traceback."""
     for way in planned("mixtral-8x7b", "--nodes", nodes, "--node-type", "p5.48xlarge")["ways"]:

@@ -32,7 +32,7 @@ def broken(command: Command, since: float) -> dict[str, Any]:
     ("target", "number", "expected"),
     [
         ("raylet 1", signal.SIGSTOP, ("node-lost", ["node-1"], "raylet")),  # Ray holds the driver's lock meanwhile
-        ("rank_host", signal.SIGKILL, ("rank-host-lost", [], "rank host")),
+        pytest.param("rank_host", signal.SIGKILL, ("rank-host-lost", [], "rank host"), marks=pytest.mark.long),
     ],
 )
 def test_while_the_cluster_starts(target: str, number: signal.Signals, expected: tuple[str, list[str], str]) -> None:

@@ -1,5 +1,6 @@
 """An embedded run, called in a folder of somebody else's: what it imports, where it listens, what it writes down."""
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import psutil
 import pytest
 
 from tests.command import Command, started
+from tests.result_contract import read_result
 
 pytestmark = pytest.mark.cluster
 
@@ -42,7 +44,20 @@ class Seen:
 def run() -> Iterator[tuple[Command, Seen]]:
     code = "import os\nopen(os.environ['MARKER'], 'a').write(__file__ + chr(10))\n"
     before = os.umask(0o027)
-    options = ["--nodes", "2", "--suite", "all_reduce", "--sizes", "1M", "--iters", "20", "--blocks", "20"]
+    options = [
+        "--json",
+        "--quiet",
+        "--nodes",
+        "2",
+        "--suite",
+        "all_reduce",
+        "--sizes",
+        "1M",
+        "--iters",
+        "20",
+        "--blocks",
+        "20",
+    ]
     secrets = ["--env", f"MY_TOKEN={SECRET}", "--env", f"NCCL_SOME_SECRET={SECRET}", "--env", "NCCL_IB_PKEY=7"]
     try:
         with started(
@@ -87,6 +102,13 @@ def test_a_secret_reaches_the_ranks_and_is_written_nowhere(run: tuple[Command, S
     assert SECRET not in command.out + command.errors
     (folder,) = command.run_folders
     assert not [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+
+def test_json_alone_is_on_standard_output_and_quiet_is_quiet(run: tuple[Command, Seen]) -> None:
+    command, _ = run
+    read_result(command.out)
+    assert json.loads(command.out) == command.result()
+    assert command.errors == ""
 
 
 def test_the_folder_follows_the_umask_and_its_logs_are_private(run: tuple[Command, Seen]) -> None:

@@ -92,9 +92,10 @@ def _ways(request: "EstimateRequest", per_step: int, options: PlanOptions, *, cu
 
 def _as_started(best: "Way", request: "EstimateRequest") -> tuple[str, ...]:
     """What is taken for granted of the program that runs the best way."""
-    known = request.setup.masked_attention, request.setup.compiled
-    found = best.estimate.request.setup.masked_attention, best.estimate.request.setup.compiled
-    return (*([_EACH] if reduces_each(best) else []), *([ASSUMED] if found != known and not found[0] else []))
+    found = best.estimate.request.setup
+    as_asked = (found.masked_attention, found.compiled) == (request.setup.masked_attention, request.setup.compiled)
+    is_taken = found.lora_rank and not as_asked and not found.masked_attention
+    return (*([_EACH] if reduces_each(best) else []), *([ASSUMED] if is_taken else []))
 
 
 def _fewest(options: PlanOptions, per_step: int, best: "Way") -> "FewestNodes | None":

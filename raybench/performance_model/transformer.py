@@ -10,9 +10,10 @@ from typing import Literal
 from raybench.errors import UsageError, unknown_name
 
 # Ten times what has been published, and more: beyond it somebody mistyped.
+MOST_HIDDEN = 10**6
 _MOST = {
     "layers": 10_000,
-    "hidden": 10**6,
+    "hidden": MOST_HIDDEN,
     "heads": 10**5,
     "feedforward": 10**7,
     "vocabulary": 10**8,

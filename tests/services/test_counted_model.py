@@ -1,8 +1,12 @@
 """A torch.nn.Module by its import path: what is counted, beside a transformer whose figures are known, and refusals."""
 
+import contextlib
+import json
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from raybench.errors import UsageError
@@ -16,6 +20,8 @@ from raybench.services.planning.counted_model import counted_model, is_import_pa
 
 torch = pytest.importorskip("torch")
 counted = pytest.importorskip("raybench.benchmarks.training.models.counted")
+from raybench.benchmarks.training.models.counted_operations import grouped_operations
+
 SOURCE = """
 import torch
 from torch import nn
@@ -44,6 +50,41 @@ def latent():
 
 def nothing():
     return 3
+
+class Experts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.weights = nn.Linear(64, 64), nn.Parameter(torch.zeros(4, 64, 32))
+
+    def forward(self, x):
+        return torch._grouped_mm(self.up(x), self.weights, offs=torch.full((4,), 4, dtype=torch.int32, device=x.device))
+
+def experts():
+    return Experts(), (torch.zeros(16, 64),)
+
+def _kernel(name):
+    schema = "(Tensor x, Tensor w) -> Tensor"
+    kernel = torch.library.custom_op(name, lambda x, w: x.clone(), mutates_args=(), schema=schema)
+    kernel.register_fake(lambda x, w: torch.empty_like(x))
+    kernel.register_autograd(lambda _, gradient: (gradient, None))
+    return kernel
+
+class Own(nn.Module):
+    def __init__(self, kernel, weights):
+        super().__init__()
+        self.kernel, self.before, self.weights = kernel, nn.Linear(8, 8), nn.Parameter(weights)
+
+    def forward(self, x):
+        return self.kernel(self.before(x), self.weights)
+
+def own_product():
+    return Own(_kernel("own::product"), torch.zeros(8, 8)), (torch.zeros(4, 8),)
+
+def own_norm():
+    return Own(_kernel("own::norm"), torch.zeros(8)), (torch.zeros(4, 8),)
+
+def wide():
+    return nn.Linear(3_000_000, 10), (torch.zeros(1, 3_000_000),)
 """
 
 
@@ -74,6 +115,67 @@ def test_values_narrower_than_keys_are_counted() -> None:
     assert model.parameters == 65 * (4 * 24 + 4 * 16) + 65 * 64
     attention, before, after = 2 * 4 * 8 * 8 * (24 + 16), 2 * 8 * 64 * (96 + 64), 2 * 8 * 64 * 64
     assert found["operations"] == 3 * attention + 2 * before + 3 * after  # the input has no gradient
+
+
+@pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this torch has no grouped product")
+def test_a_grouped_product_of_experts_is_counted() -> None:
+    """Which torch's own counter takes for nothing: a mixture of experts was five times too fast."""
+    found = counted.counted("own_models:experts", 1, torch.bfloat16)
+    assert found["operations"] == 2 * 2 * 16 * 64 * 64 + 3 * 2 * 16 * 64 * 32  # the input has no gradient
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "operations"),
+    [
+        ((16, 64), (4, 64, 32), 2 * 16 * 64 * 32),  # rows of groups
+        ((4, 8, 64), (64, 32), 2 * 8 * 64 * 32),  # columns
+        ((64, 16), (16, 32), 2 * 64 * 16 * 32),  # what is summed: weights' gradients
+        ((4, 8, 64), (4, 64, 32), 4 * 2 * 8 * 64 * 32),  # a batch
+    ],
+)
+def test_operations_of_a_grouped_product(one: tuple[int, ...], other: tuple[int, ...], operations: int) -> None:
+    assert grouped_operations(one, other) == operations
+
+
+def test_a_kernel_of_its_own_that_reads_a_matrix_is_refused_and_a_norm_is_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert counted.main(["own_models:own_product", "1", "bfloat16"]) == 1
+    assert "operations of own.product.default cannot be counted" in capsys.readouterr().err
+    assert counted.main(["own_models:own_norm", "1", "bfloat16"]) == 0
+
+
+def test_a_layer_wider_than_any_transformer_is_counted() -> None:
+    assert model_of("m", counted.counted("own_models:wide", 1, torch.bfloat16), 1).parameters == 30_000_010
+
+
+@pytest.mark.parametrize("prints", ["count", "nothing"])
+def test_a_child_that_its_factory_leaves_is_not_waited_for(
+    prints: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds what the count was printed to."""
+    (tmp_path / "count").write_text(json.dumps(counted.counted("own_models:latent", 8, torch.bfloat16)))
+    (tmp_path / "nothing").touch()
+    (tmp_path / "python").write_text(f"#!/bin/sh\nsleep 100 &\necho $! > {tmp_path}/pid\ncat {tmp_path}/{prints}\n")
+    (tmp_path / "python").chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    if prints == "count":
+        assert counted_model("own_models:latent", sequence_length=8, dtype="bf16").parameters == 65 * 160 + 65 * 64
+    else:
+        with pytest.raises(UsageError, match="ended its process before it was counted"):
+            counted_model("own_models:latent", sequence_length=8, dtype="bf16")
+    assert _has_ended(int((tmp_path / "pid").read_text()))
+
+
+def _has_ended(pid: int) -> bool:
+    """Of a process that was killed just now."""
+    for _ in range(200):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.05)
+                continue
+        return True
+    return False
 
 
 def test_a_model_of_images_is_estimated_from_its_own_inputs() -> None:

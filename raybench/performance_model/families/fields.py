@@ -7,6 +7,8 @@ from raybench.performance_model.transformer import Transformer
 
 Fields = Mapping[str, Any]
 Reader = Callable[[str, Fields], Transformer]  # of a model's name and its fields
+_MOST = 10**15
+_DIGITS = 20  # of a number that is shown whole
 
 
 def whole(fields: Fields, *names: str, default: int | None = None, least: int = 1) -> int:
@@ -17,11 +19,18 @@ def whole(fields: Fields, *names: str, default: int | None = None, least: int = 
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ValueError(f"{name} is {value!r}, no whole number")
             if value < least:
-                raise ValueError(f"{name} is {value}; it must be at least {least}")
+                raise ValueError(f"{name} is {_short(value)}; it must be at least {least}")
+            if value > _MOST:
+                raise ValueError(f"{name} is {_short(value)}; no model has so much of anything")
             return value
     if default is None:
         raise KeyError(names[0])
     return default
+
+
+def _short(value: int) -> str:
+    text = str(value)
+    return text if len(text) <= _DIGITS else f"{text[:_DIGITS]}... ({len(text)} digits)"
 
 
 def flag(fields: Fields, name: str, *, default: bool) -> bool:

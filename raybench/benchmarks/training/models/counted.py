@@ -1,8 +1,8 @@
 """Any ``torch.nn.Module`` by its import path, without memory: its parameters, operations and what autograd keeps of it.
 
 ``python -m raybench.benchmarks.training.models.counted package.module:factory LENGTH TYPE`` prints one line of JSON. In
-a process of its own, since the user's code runs here. On the meta device nothing is computed; torch's own counter
-(``torch.utils.flop_counter``) counts the operations of a forward and a backward pass.
+a process of its own, since the user's code runs here. On the meta device nothing is computed; the operations of a
+forward and a backward pass are counted.
 """
 
 import importlib
@@ -15,7 +15,8 @@ from unittest import mock
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils.flop_counter import FlopCounterMode
+
+from raybench.benchmarks.training.models.counted_operations import counted_operations
 
 
 def main(arguments: list[str]) -> int:
@@ -46,7 +47,7 @@ def counted(path: str, length: int, dtype: torch.dtype) -> dict[str, Any]:
         inputs = (torch.zeros(1, length, dtype=torch.long, device="meta"),)
     inputs = tuple(_moved(one, dtype) for one in (inputs if isinstance(inputs, tuple) else (inputs,)))
     blocks = _blocks(module)
-    with FlopCounterMode(display=False) as counter:
+    with counted_operations(module) as counter:
         _loss(module(*inputs)).backward()
     kept = _Kept(module, blocks)
     with (

@@ -160,13 +160,25 @@ class Layout:
 
     @property
     def stage_group(self) -> Group:
-        """A rank and its peer in the next pipeline stage."""
-        return self._group(2, self.world_size // self.pipeline) if self.pipeline > 1 else Group(ranks=1)
+        """A rank and its peer in the next pipeline stage, where these are farthest: all wait for the slowest hop.
+
+        Of several nodes some hop leaves one, of as many ranks of it as a stage has there.
+        """
+        if self.pipeline == 1:
+            return Group(ranks=1)
+        between = self.nodes > 1
+        beside = min(self.world_size // self.pipeline, self.node.ranks)
+        return Group(ranks=2, nodes=2 if between else 1, beside=beside if between else 1)
 
     def _group(self, ranks: int, stride: int) -> Group:
-        """So many ranks, each ``stride`` behind the one before, beside such groups of the ranks between them."""
+        """So many ranks, each ``stride`` behind the one before, beside such groups of the ranks between them.
+
+        The one that is spread most: where a node does not hold a whole number of them, some lie on two.
+        """
         per_node = max(1, min(ranks, self.ranks_per_node // stride))
         nodes = math.ceil(ranks / per_node)
+        if nodes == 1 < self.nodes and ranks > 1 and self.ranks_per_node % (ranks * stride):
+            nodes = 2
         return Group(ranks=ranks, nodes=nodes, beside=min(stride, self.node.ranks) if nodes > 1 else 1)
 
 

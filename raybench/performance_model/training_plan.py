@@ -80,7 +80,8 @@ def with_fewer_samples(way: Way) -> Way | None:
     """The way with the next smaller micro-batch that divides the samples of a rank and step; None with one sample."""
     one = way.estimate.request
     samples = one.setup.batch_size * one.accumulation
-    batch = next((size for size in range(one.setup.batch_size - 1, 0, -1) if samples % size == 0), None)
+    smaller = range(one.setup.batch_size - 1, 0, -1)
+    batch = next((size for size in smaller if _divides(size, samples, one.layout)), None)
     if batch is None:
         return None
     found = _estimate(one, batch, samples)
@@ -116,8 +117,11 @@ def _cut_ways(request: EstimateRequest, samples_per_step: int, plain: float, *, 
 def _cut_way(request: EstimateRequest, samples: int) -> Way:
     """With activations kept, of a pipeline in one chunk a stage where more do not fit; else computed again, or in part.
 
-    In part by torchtitan alone, and where that fits.
+    In part by torchtitan alone, and where that fits. In one chunk, too, where the micro-batches do not go round the
+    stages: Megatron-LM interleaves multiples of the stages alone.
     """
+    if samples % request.layout.pipeline:
+        request = replace(request, layout=replace(request.layout, virtual_stages=1))
     for chunks in dict.fromkeys((request.layout.virtual_stages, 1)):
         layout = replace(request.layout, virtual_stages=chunks)
         way = _way(replace(request, layout=layout, setup=replace(request.setup, checkpointing=False)), samples)
@@ -216,10 +220,16 @@ def _way(request: EstimateRequest, samples_per_rank: int) -> Way:
             continue
         upper = _largest(request, samples_per_rank)
         largest = largest_batch(request.model, fitting, request.layout, most, most=upper, accumulation=times)
-        batch = next(size for size in range(largest, 0, -1) if samples_per_rank % size == 0)
+        batch = next(size for size in range(largest, 0, -1) if _divides(size, samples_per_rank, request.layout))
         found = Way(estimate=_estimate(asked, batch, samples_per_rank), fits=fits)
         return _with_room(found) if fits else found
     return Way(estimate=_estimate(asked, 1, samples_per_rank), fits=False)
+
+
+def _divides(batch: int, samples: int, layout: Layout) -> bool:
+    """Whether samples can be computed so many at a time; of an interleaved pipeline in rounds of all its stages."""
+    times, rest = divmod(samples, batch)
+    return not rest and (layout.virtual_stages == 1 or times % layout.pipeline == 0)
 
 
 def _with_room(way: Way) -> Way:

@@ -48,16 +48,22 @@ def _run_by(request: EstimateRequest, strategy: Strategy) -> EstimateRequest:
 
 
 def cut_layouts(model: Transformer, whole: Layout, sequence_length: int) -> Iterator[Layout]:
-    """Every layout that cuts the model and can be."""
+    """Every layout that cuts the model and can be.
+
+    Ranks of a sequence have equal parts of it, of context parallelism two each (torchtitan, Megatron-LM).
+    """
     per_node = whole.node.ranks
     most = whole.world_size if sequence_length >= _OVER_NODES else per_node
     contexts = [ranks for ranks in _powers(most) if ranks == 1 or sequence_length >= _LONG_SEQUENCE * ranks // 2]
     for tensor in _powers(per_node):
         for context in contexts:
+            halves = 2 * context if context > 1 else 1
+            if tensor * context > most or sequence_length % (tensor * halves):
+                continue
             for pipeline in _powers(min(_MOST_STAGES, model.layers)):
                 for expert in _powers(max(1, model.experts)):
                     cuts = (tensor, context, pipeline, expert, _chunks(model.layers, pipeline))
-                    found = _layout(model, whole, cuts) if tensor * context <= most else None
+                    found = _layout(model, whole, cuts)
                     if found is not None:
                         yield found
 
@@ -65,14 +71,16 @@ def cut_layouts(model: Transformer, whole: Layout, sequence_length: int) -> Iter
 def _layout(model: Transformer, whole: Layout, cuts: tuple[int, int, int, int, int]) -> Layout | None:
     """The layout; None where it cuts nothing, or cannot be."""
     tensor, context, pipeline, expert, chunks = cuts
-    if model.layers % pipeline or tensor > model.key_value_heads:
+    widths = (model.key_value_heads, model.shared_feedforward, model.dense_feedforward)
+    if model.layers % pipeline or any(width % tensor for width in widths):
         return None
     try:
         layout = replace(whole, tensor=tensor, context=context, pipeline=pipeline, expert=expert, virtual_stages=chunks)
         part_of(model, layout)
     except UsageError:
         return None
-    return layout if layout.is_cut else None
+    inner = layout.expert_tensor if model.experts else tensor
+    return layout if layout.is_cut and model.feedforward % inner == 0 else None
 
 
 def _chunks(layers: int, pipeline: int) -> int:

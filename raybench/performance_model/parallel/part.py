@@ -133,6 +133,12 @@ def _check(model: Transformer, layout: Layout) -> None:
             f"--tensor-parallel is {layout.tensor}, and {model.name} has {model.heads} attention heads, which cannot "
             "be divided so; choose a divisor"
         )
+    shared = model.key_value_heads
+    if shared % layout.tensor and layout.tensor % shared:  # Megatron-LM copies each where there are more ranks
+        raise UsageError(
+            f"--tensor-parallel is {layout.tensor}, and {model.name} has {shared} heads of keys and values, which "
+            "cannot be divided so; choose a divisor"
+        )
     stages = layout.pipeline * layout.virtual_stages
     if stages > model.layers + _OUTER_STAGES:
         raise UsageError(
@@ -140,8 +146,8 @@ def _check(model: Transformer, layout: Layout) -> None:
             f"{model.layers} layers of {model.name}"
         )
     if layout.expert > 1 and (not model.experts or model.experts % layout.expert):
-        has = f"{model.experts} experts" if model.experts else "no experts"
-        raise UsageError(f"--expert-parallel is {layout.expert}, and {model.name} has {has}; choose a divisor")
+        has = f"{model.experts} experts; choose a divisor" if model.experts else "no experts; leave it out"
+        raise UsageError(f"--expert-parallel is {layout.expert}, and {model.name} has {has}")
 
 
 def local_setup(setup: TrainingSetup, layout: Layout) -> TrainingSetup:

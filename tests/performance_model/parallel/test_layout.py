@@ -10,6 +10,7 @@ from raybench.performance_model.communication import Traffic
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Group, Layout, Network
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory
+from raybench.performance_model.parallel.choice import cut_layouts
 from raybench.performance_model.parallel.part import batches_in_flight, bubble_share, layers_of, local_setup, part_of
 from raybench.performance_model.presets import preset_named
 from raybench.performance_model.step.request import EstimateRequest
@@ -20,6 +21,7 @@ from raybench.performance_model.work import work_of
 
 LLAMA, SMALL = preset_named("llama-70b"), preset_named("llama-8b")
 MIXTURE = replace(preset_named("mistral-7b"), name="mixture", experts=8, experts_per_token=2)
+TEN_GROUPS = replace(SMALL, heads=40, kv_heads=10, hidden=5120)  # as Phi-4
 SETUP = TrainingSetup(batch_size=1, sequence_length=4096, kernels="fused", loss="fused")
 NETWORK = Network(node_gb_per_s=360, fabric_gb_per_s=368)
 
@@ -159,6 +161,42 @@ def test_stages_hand_on_the_stream_in_each_micro_batch() -> None:
     assert (where.stage_group.nodes, where.stage_group.beside) == (2, 8)
 
 
+@pytest.mark.parametrize(
+    ("ranks", "cuts", "nodes", "beside"),
+    [
+        (16, {"pipeline": 4}, 2, 4),  # two stages a node: the hop from the second one leaves it
+        (16, {"pipeline": 2}, 2, 8),
+        (8, {"pipeline": 4}, 1, 1),
+        (32, {"pipeline": 4, "tensor": 8}, 2, 8),
+    ],
+)
+def test_a_pipeline_waits_for_the_hop_that_leaves_a_node(
+    ranks: int, cuts: dict[str, int], nodes: int, beside: int
+) -> None:
+    group = layout(ranks, **cuts).stage_group
+    assert (group.ranks, group.nodes, group.beside) == (2, nodes, beside)
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(24, 2), (16, 1), (32, 1)])
+def test_replicas_that_a_node_does_not_hold_whole_lie_on_two(ranks: int, nodes: int) -> None:
+    """Of 24 ranks in four stages the second six are on the first and the second node."""
+    assert layout(ranks, pipeline=4).sharing.nodes == nodes
+
+
+def test_layouts_to_try_divide_what_they_cut() -> None:
+    """Heads of keys and values, the MLP's width, and the sequence, of which each context rank has two parts."""
+
+    def tried(model: Transformer, length: int) -> set[tuple[int, int]]:
+        return {(one.tensor, one.context) for one in cut_layouts(model, layout(8), length)}
+
+    assert {tensor for tensor, _ in tried(TEN_GROUPS, 4096)} == {1, 2}
+    assert {tensor for tensor, _ in tried(SMALL, 4096)} == {1, 2, 4, 8}
+    assert {tensor for tensor, _ in tried(replace(SMALL, feedforward=14_340), 4096)} == {1, 2, 4}
+    assert {tensor for tensor, _ in tried(SMALL, 4095)} == {1}
+    assert {context for _, context in tried(SMALL, 131_070)} == {1}
+    assert {context for _, context in tried(SMALL, 131_072)} == {1, 2, 4, 8}
+
+
 def test_gradients_of_a_cut_model_are_reduced_among_those_that_hold_the_same() -> None:
     where = layout(64, tensor=4, pipeline=2)
     assert where.data == 8
@@ -216,6 +254,7 @@ def test_strategies_have_the_names_of_other_frameworks(name: str, strategy: str)
         (SMALL, {"pipeline": 8, "virtual_stages": 8}, "longer than the 32 layers"),
         (SMALL, {"expert": 8}, "has no experts"),
         (MIXTURE, {"expert": 16}, "has 8 experts"),
+        (TEN_GROUPS, {"tensor": 4}, "10 heads of keys and values"),
         (MIXTURE, {"expert": 3}, "must divide the 64 ranks"),
         (SMALL, {"virtual_stages": 2}, "give --pipeline-parallel"),
         (SMALL, {"context": 0}, "must be at least 1"),

@@ -26,6 +26,7 @@ _KEEPING = ("ddp", "zero1", "zero2", "zero3")  # their gradients stay where they
 _COUNTED_LENGTH = 2048  # tokens of a sample, where nobody says, of a model that is counted
 _MOST = 10**12
 _MOST_WATTS = 10_000
+_USUAL_CURRENCY = "USD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,7 @@ class EstimateOptions:
     efficiency: str | None = None
     price: float | None = None
     prices: str | None = None
-    currency: str = "USD"
+    currency: str = _USUAL_CURRENCY
     epoch_samples: int | None = None
 
 
@@ -299,7 +300,13 @@ def _price(options: EstimateOptions) -> "Price | None":
         return Price(per_node_hour=options.price, source="given", currency=options.currency)
     if options.prices and not options.node_type:
         raise UsageError("--prices needs --node-type: the name of a line in it")
-    return list_price(options.node_type, price_table(options.prices)) if options.node_type else None
+    listed = list_price(options.node_type, price_table(options.prices)) if options.node_type else None
+    if options.currency not in (_USUAL_CURRENCY, listed.currency if listed else None):
+        is_in = (
+            f"the list price of {options.node_type} is in {listed.currency}" if listed else "there is no other price"
+        )
+        raise UsageError(f"--currency {options.currency} is of --price, and {is_in}; give --price with it")
+    return listed
 
 
 def _price_unknown(options: EstimateOptions) -> str | None:

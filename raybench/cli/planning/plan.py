@@ -28,9 +28,9 @@ def _count(_: click.Context, parameter: click.Parameter, text: str | None) -> in
     """``2T``, ``15B``, ``100000``."""
     if text is None:
         return None
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)([KMBT]?)", text.strip(), re.IGNORECASE)
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?(?:e\+?\d{1,2})?)([KMBT]?)", text.strip(), re.IGNORECASE)
     if not found:
-        raise UsageError(f"--{parameter.name} is '{text}'; write a number such as 2T, 15B, 300M or 100000")
+        raise UsageError(f"--{parameter.name} is '{text}'; write a number such as 2T, 15B, 3e8 or 100000")
     return round(float(found[1]) * _COUNT[found[2].upper()])
 
 

@@ -48,6 +48,7 @@ def _nemotron(name: str, fields: Fields) -> Transformer:
 
 def _stablelm(name: str, fields: Fields) -> Transformer:
     without(fields, "use_parallel_residual", "qk_layernorm")
+    fields = {**fields, "head_dim": None}  # its class takes none
     return rotary(name, fields, shared=32, norm="layer", qkv_biases=flag(fields, "use_qkv_bias", default=False))
 
 

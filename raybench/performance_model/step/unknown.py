@@ -1,5 +1,6 @@
 """What an estimate cannot say, and what to give for it."""
 
+from raybench.hardware.gpus import Gpu
 from raybench.performance_model.counted_model import CountedModel
 from raybench.performance_model.step.attention import may_be_masked
 from raybench.performance_model.step.links import fabrics_of, has_open_fabric
@@ -22,14 +23,18 @@ def unknown_of(request: EstimateRequest, peak: float | None) -> tuple[str, ...]:
     if request.gpu is None:
         reasons.append("step time, throughput and MFU: the GPU is not known; give --gpu or --node-type")
     elif peak is None:
-        instead = next((name for name in ("bf16", "fp16") if request.gpu.peak_tflops(name)), None)
-        why = f"step time, throughput and MFU: {request.gpu.name} has no peak for {request.dtype}"
-        reasons.append(why + (f"; give --dtype {instead}" if instead else ""))
+        reasons.append(f"step time, throughput and MFU: {without_peak(request.gpu, request.dtype)}")
     if request.memory_bytes is None:
         reasons.append("whether it fits: the memory of the GPU is not known; give --gpu or --memory")
     if request.price is None:
         reasons.append(f"cost: {request.price_unknown or _NO_PRICE}")
     return tuple(reasons)
+
+
+def without_peak(gpu: Gpu, dtype: str) -> str:
+    """That a GPU has no peak for a type, so that it is none to compute in there, and which to give instead."""
+    instead = next((name for name in ("bf16", "fp16") if gpu.peak_tflops(name)), None)
+    return f"{gpu.name} has no peak for {dtype}" + (f"; give --dtype {instead}" if instead else "")
 
 
 def _open_fabric(request: EstimateRequest) -> str:

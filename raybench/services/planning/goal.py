@@ -4,14 +4,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from raybench.documents.price import Price
+from raybench.performance_model.step.unknown import without_peak
 from raybench.units import amounts
 from raybench.verdicts import Conclusion
 
 if TYPE_CHECKING:
     from raybench.documents.training_plan import TrainingWay
     from raybench.performance_model.step.request import EstimateRequest
+    from raybench.performance_model.training_plan import Way
 
 Range = tuple[float, float]
+_BY_WEIGHT = ("ok", "unknown", "critical")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,22 @@ class Goal:
         return self.tokens / tokens_per_second[1] / 3600, self.tokens / tokens_per_second[0] / 3600
 
 
+def meeting_first(ways: "tuple[Way, ...]", price: Price | None, goal: Goal) -> "tuple[Way, ...]":
+    """The ways; where the best may miss a goal that another which fits is sure to meet, or to miss less, that first."""
+
+    def misses(way: "Way") -> int:
+        hours = goal.hours(way.estimate.tokens_per_second)
+        each = price.per_node_hour * way.estimate.request.layout.nodes if hours and price else None
+        cost = (hours[0] * each, hours[1] * each) if hours and each is not None else None
+        return max(map(_BY_WEIGHT.index, (_in_time(hours, goal), _within(cost, goal.budget))))
+
+    fitting = [way for way in ways if way.fits]
+    best = min(fitting, key=misses, default=None)
+    if best is None or not ways[0].fits or misses(best) >= misses(ways[0]):
+        return ways
+    return best, *(way for way in ways if way is not best)
+
+
 def judged(
     ways: Sequence["TrainingWay"], request: "EstimateRequest", goal: Goal, nearest: Callable[[], str]
 ) -> Conclusion:
@@ -38,9 +58,12 @@ def judged(
         return Conclusion(verdict="critical", reason=f"nothing fits: {nearest()}")
     if request.memory_bytes is None:
         return Conclusion(verdict="unknown", reason="the memory of the GPU is not known; give --gpu or --memory")
+    if best.tokens_per_second is None and request.gpu and request.gpu.peak_tflops(request.dtype) is None:
+        lead = f"no time is known, {without_peak(request.gpu, request.dtype)}: "
+        return Conclusion(verdict="unknown", reason=lead + _figures(best, request))
     verdicts = [
         ("fits", "unknown" if best.fits is None else "ok"),
-        ("the deadline", _within(best.hours, goal.deadline_seconds and goal.deadline_seconds / 3600)),
+        ("the deadline", _in_time(best.hours, goal)),
         ("the budget", _within(best.cost, goal.budget)),
     ]
     missed = [name for name, verdict in verdicts if verdict == "critical"]
@@ -54,6 +77,10 @@ def judged(
         )
     verdict = "critical" if missed else "unknown" if open_ones else "ok"
     return Conclusion(verdict=verdict, reason=lead + _figures(best, request))  # type: ignore[arg-type]  # as above
+
+
+def _in_time(hours: Range | None, goal: Goal) -> str:
+    return _within(hours, goal.deadline_seconds and goal.deadline_seconds / 3600)
 
 
 def _within(pair: Range | None, most: float | None) -> str:

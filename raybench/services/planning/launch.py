@@ -52,7 +52,8 @@ def command_of(
     words += ["--strategy", method]
     if setup.strategy in _SHARDING:
         words += ["--sharding", _SHARDING[setup.strategy]]
-    words += ["--model", model if is_config(model) else request.model.name, "--batch-size", str(setup.batch_size)]
+    own_name = is_config(model) or vocabulary  # in other sizes a preset has none
+    words += ["--model", model if own_name else request.model.name, "--batch-size", str(setup.batch_size)]
     words += ["--vocabulary", str(vocabulary)] if vocabulary else []
     words += ["--sequence-length", str(setup.sequence_length), "--dtype", request.dtype]
     if way.estimate.request.accumulation > 1:

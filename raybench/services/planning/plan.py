@@ -8,7 +8,7 @@ from raybench.errors import UsageError
 from raybench.services.estimate import EstimateOptions, at_least_one, estimate_request, measured_settings
 from raybench.services.planning.as_run import ASSUMED, as_run
 from raybench.services.planning.fewest import fewest_nodes, nodes_in_time
-from raybench.services.planning.goal import Goal, judged
+from raybench.services.planning.goal import Goal, judged, meeting_first
 from raybench.services.planning.launch import command_of, is_trained, launch_lines, reduces_each
 from raybench.services.planning.nearest import nearest_plan
 
@@ -56,6 +56,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     settings = measured_settings(options.machine)
     ways, measured = _with_measured(ways, settings, request, options.machine) if settings else (ways, ())
     goal = _goal(options, request)
+    ways = meeting_first(ways, request.price, goal)
     told = tuple(_marked(_way(way, ways[0], request, goal, options.machine), measured) for way in ways)
     conclusion = judged(told, request, goal, lambda: nearest_plan(options, _best_of))
     return TrainingPlan(
@@ -74,7 +75,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         reason=conclusion.reason,
         ways=told,
         launch=launch_lines(ways[0]),
-        assumed=(*assumed, *_few_steps(goal, per_step, request), *_as_started(ways[0], request)),
+        assumed=(*assumed, *_few_steps(goal, per_step, request), *_long(request), *_as_started(ways[0], request)),
         unknown=tuple(ways[0].estimate.unknown),
         measured=measured,
         fewest_nodes=_fewest(options, per_step, ways[0]),
@@ -175,6 +176,14 @@ def _few_steps(goal: Goal, per_step: int, request: "EstimateRequest") -> tuple[s
     if steps >= _FEW_STEPS:
         return ()
     return (f"a training of {steps} step{'' if steps == 1 else 's'}: loading and compiling take longer; not counted",)
+
+
+def _long(request: "EstimateRequest") -> tuple[str, ...]:
+    """A sequence that is longer than what the model was made for."""
+    length, made_for = request.setup.sequence_length, request.model.context
+    if length <= made_for:
+        return ()
+    return (f"positions of {request.model.name} stretched from {made_for:,} to {length:,} tokens",)
 
 
 def _goal(options: PlanOptions, request: "EstimateRequest") -> Goal:

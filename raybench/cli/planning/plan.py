@@ -82,13 +82,13 @@ _OPTIONS: list[Any] = [
                  help="Cross entropy in fp32, fused, as transformers has it, or in "
                  "chunks.  [default: unknown]"),
     click.option("--compile/--no-compile", default=None, help="Whether torch.compile fuses what is not a matrix "
-                 "product.  [default: unknown, the bounds hold either way]"),
+                 "product.  [default: as what is printed has it: on with torchtitan, off with adapters; else unknown]"),
     click.option("--native-attention/--no-native-attention", default=None, help="Whether attention runs on the "
                  "instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN, Transformer Engine) or on "
                  "Ampere's (FlashAttention-2).  [default: unknown, the bounds hold either way]"),
     click.option("--masked-attention/--no-masked-attention", default=None, help="Attention that is given a mask, as "
                  "transformers' sdpa is with padded samples (not with packing or flash_attention_2): slower.  "
-                 "[default: unknown where it may be, the bounds hold either way]"),
+                 "[default: with adapters none, as trl is told to pack samples; else unknown]"),
     click.option("--power-limit", type=float, metavar="WATTS", help="What each GPU is limited to, as nvidia-smi -pl "
                  "sets it; H100 and H200 SXM.  [default: 700]"),
     click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "

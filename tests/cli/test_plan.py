@@ -331,6 +331,7 @@ def started(strategy: str, **options: Any) -> str:
         ("fsdp", {"tensor_parallel": 2}, ["--module llama3 --config llama3_8b ", " activation-checkpoint:none"]),
         ("fsdp", {"selective_checkpointing": True}, ["torchtitan.train", "_degree=1 ", "point:selective"]),
         ("fsdp", {"selective_checkpointing": True, "compile": True}, [" --compile.enable activation-checkpoint:sel"]),
+        ("fsdp", {"tensor_parallel": 2, "compile": False}, [" --compile.no-enable activation-checkpoint:none"]),
         ("fsdp", {"tensor_parallel": 2, "model": "mistral-7b"}, ["_config_dp_shard_size 8 ", "_tp_size 2 "]),
         ("fsdp", {"expert_parallel": 2, "model": "mixtral-8x7b"}, ["smp: '{\"expert_parallel_degree\": 2, "]),
     ],

@@ -102,7 +102,8 @@ def _torchtitan(way: "Way", config: tuple[str, str]) -> str:
     words += [f"--parallelism.expert_parallel_degree={layout.expert}"] if layout.expert > 1 else []
     words.append(f"--training.local_batch_size={setup.batch_size} --training.seq_len={setup.sequence_length}")
     words.append(f"--training.global_batch_size={way.estimate.samples_per_step}")
-    words += ["--compile.enable"] if setup.compiled else []
+    if setup.compiled is not None:  # some of its configurations compile, most do not
+        words.append("--compile.enable" if setup.compiled else "--compile.no-enable")
     kept = "full" if setup.checkpointing else "selective" if setup.selective else "none"
     words.append(f"activation-checkpoint:{kept}")
     return " ".join(words)

@@ -71,7 +71,8 @@ def perftest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Perftest:
         (tmp_path / "output").write_text(output)
         told, program = tmp_path / "told", tmp_path / "ib_write_bw"
         call = client or f'{PYTHON} -ISc "{CALL}" "$6" && cat {tmp_path / "output"}'
-        program.write_text(SCRIPT.format(told=told, client=call, server=server or f'exec {PYTHON} -ISc "{SERVE}" "$6"'))
+        serve = server or f'exec {PYTHON} -ISc "{SERVE}" "$6" {tmp_path}'  # the folder tells it from another test's
+        program.write_text(SCRIPT.format(told=told, client=call, server=serve))
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
         return told
@@ -88,7 +89,7 @@ def verdict(figures: Mapping[str, list[dict[str, object]]]) -> dict[str, tuple[s
 
 
 def test_each_port_that_is_up_is_tested_with_itself(
-    device: Device, perftest: Perftest, capsys: pytest.CaptureFixture[str]
+    device: Device, perftest: Perftest, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     told = perftest(TABLE.format("197.31"))
     device("mlx5_0")
@@ -101,7 +102,7 @@ def test_each_port_that_is_up_is_tested_with_itself(
     assert len(lines) == 12  # server and client, three times, of two
     assert "-x" not in lines[0].split()
     assert "-x 2" in lines[-1]  # RoCE version 2 with an IPv4 address
-    left = [one for one in psutil.process_iter(["cmdline"]) if SERVE in (one.info["cmdline"] or [])]
+    left = [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path) in (one.info["cmdline"] or [])]
     assert left == []
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from raybench.performance_model.families.fields import (
+    NO_HEAD_DIM,
     Fields,
     Reader,
     flag,
@@ -58,7 +59,8 @@ def _dense_layers(fields: Fields) -> int:
 
 def _olmoe(name: str, fields: Fields) -> Transformer:
     without(fields, "attention_bias")
-    return rotary(name, fields, head_norms=True, head_norm_weights="projection", **_experts(fields, "num_experts"))
+    own = _experts(fields, "num_experts")
+    return rotary(name, fields, head_width=NO_HEAD_DIM, head_norms=True, head_norm_weights="projection", **own)
 
 
 def _llama4(name: str, fields: Fields) -> Transformer:

@@ -7,6 +7,7 @@ from raybench.performance_model.transformer import Transformer
 
 Fields = Mapping[str, Any]
 Reader = Callable[[str, Fields], Transformer]  # of a model's name and its fields
+NO_HEAD_DIM = 0  # of a class that takes no head_dim, whatever a file says: hidden size over heads
 _MOST = 10**15
 _DIGITS = 20  # of a number that is shown whole
 

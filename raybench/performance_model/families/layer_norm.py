@@ -2,7 +2,16 @@
 
 from collections.abc import Mapping
 
-from raybench.performance_model.families.fields import Fields, Reader, flag, rotary, whole, with_all, without
+from raybench.performance_model.families.fields import (
+    NO_HEAD_DIM,
+    Fields,
+    Reader,
+    flag,
+    rotary,
+    whole,
+    with_all,
+    without,
+)
 from raybench.performance_model.transformer import Transformer
 
 _FORMULAS = ("gelu_new", "gelu_fast")  # of transformers' GELUs, those written as operations
@@ -31,7 +40,7 @@ def _gpt2(name: str, fields: Fields) -> Transformer:
 
 def _gpt_neox(name: str, fields: Fields) -> Transformer:
     with_all(fields, "attention_bias")
-    return rotary(name, fields, gated=False, norm="layer", biases=True, kv_heads=0)
+    return rotary(name, fields, head_width=NO_HEAD_DIM, gated=False, norm="layer", biases=True, kv_heads=0)
 
 
 def _starcoder2(name: str, fields: Fields) -> Transformer:
@@ -48,8 +57,8 @@ def _nemotron(name: str, fields: Fields) -> Transformer:
 
 def _stablelm(name: str, fields: Fields) -> Transformer:
     without(fields, "use_parallel_residual", "qk_layernorm")
-    fields = {**fields, "head_dim": None}  # its class takes none
-    return rotary(name, fields, shared=32, norm="layer", qkv_biases=flag(fields, "use_qkv_bias", default=False))
+    qkv = flag(fields, "use_qkv_bias", default=False)
+    return rotary(name, fields, shared=32, head_width=NO_HEAD_DIM, norm="layer", qkv_biases=qkv)
 
 
 def _gpt_bigcode(name: str, fields: Fields) -> Transformer:

@@ -190,6 +190,17 @@ def test_the_language_model_of_one_that_sees_is_taken(tmp_path: Path) -> None:
     assert model_of_config(written(tmp_path, {"model_type": "llava", "text_config": fields})).parameters == parameters
 
 
+@pytest.mark.parametrize(
+    ("name", "heeded"),
+    [("pythia", False), ("OLMoE-1B-7B", False), ("stablelm-2-1_6b", False), ("nemotron-like", True)],
+)
+def test_a_width_of_heads_is_read_for_classes_that_take_one_alone(name: str, heeded: bool, tmp_path: Path) -> None:
+    """As transformers builds them (5.23, on the meta device)."""
+    fields = next(model[1] for key, model in {**MODELS, **OTHERS}.items() if key.startswith(name))
+    plain, wider = (model_of_config(written(tmp_path, {**fields, **more})) for more in ({}, {"head_dim": 96}))
+    assert (wider.parameters != plain.parameters) is heeded
+
+
 def test_what_a_file_leaves_out_is_as_its_class_has_it(tmp_path: Path) -> None:
     """As transformers counts: null heads of keys and values are as many as heads, absent ones the class's."""
     parameters, fields = MODELS["Mistral-7B-v0.1"]
@@ -236,7 +247,10 @@ def test_what_a_file_leaves_out_is_as_its_class_has_it(tmp_path: Path) -> None:
         ({**QWEN_MOE, "num_experts": None}, "'num_experts' is missing"),
         ({**QWEN_MOE, "shared_expert_intermediate_size": 0}, "shared_expert_intermediate_size is 0"),
         ({**MODELS["Llama-2-7b"][1], "num_key_value_heads": 0}, "num_key_value_heads is 0"),
-        ({**MODELS["Llama-2-7b"][1], "head_dim": 10**40}, "more than a transformer has"),
+        (
+            {**MODELS["Llama-2-7b"][1], "head_dim": 10**40},
+            r"head_dim is 10{19}\.\.\. .41 digits.; no model has so much",
+        ),
         ({**MODELS["Llama-2-7b"][1], "tie_word_embeddings": "false"}, "neither true nor false"),
         ({**MODELS["Qwen3-8B"][1], "attention_bias": True}, "attention_bias is true"),
         ({**MODELS["pythia-6.9b"][1], "attention_bias": False}, "attention_bias is false"),

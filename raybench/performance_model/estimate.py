@@ -103,6 +103,11 @@ class Estimate:
         return self.request.setup.on_streams and least.allocated + least.waiting > room
 
     @property
+    def pressed_times(self) -> float:
+        """How much longer the slowest step is for that: nobody is faster for it, and many take no longer."""
+        return PRESSED_TIMES if self.is_pressed else 1.0
+
+    @property
     def estimated_step_seconds(self) -> tuple[float, float] | None:
         """Step time with everything hidden that can be and high efficiency; with nothing hidden and low efficiency.
 
@@ -112,9 +117,10 @@ class Estimate:
         if self.fastest is None or self.slowest is None:
             return None
         if self.request.efficiency is not None and self.request.efficiency.spread == 1:
-            return self._between(self.fastest, self.slowest)
-        bounds = [self._around(*self._between(*steps)) for steps in self.fitted]
-        return min(low for low, _ in bounds), max(high for _, high in bounds)
+            bounds = [self._between(self.fastest, self.slowest)]
+        else:
+            bounds = [self._around(*self._between(*steps)) for steps in self.fitted]
+        return min(low for low, _ in bounds), max(high for _, high in bounds) * self.pressed_times
 
     def _around(self, least: float, most: float) -> tuple[float, float]:
         """Bounds around what is likely between the least and the most that the fit has."""
@@ -124,9 +130,8 @@ class Estimate:
         return middle * math.exp(-math.hypot(fast, hidden)), middle * math.exp(math.hypot(slow, hidden))
 
     def _between(self, fastest: StepSeconds, slowest: StepSeconds) -> tuple[float, float]:
-        """With the update, and what it takes to let go of blocks."""
-        most = slowest.most + self.optimizer_seconds[1]
-        return fastest.least + self.optimizer_seconds[0], most * (PRESSED_TIMES if self.is_pressed else 1.0)
+        """With the update."""
+        return fastest.least + self.optimizer_seconds[0], slowest.most + self.optimizer_seconds[1]
 
     @property
     def tokens_per_second(self) -> tuple[float, float] | None:

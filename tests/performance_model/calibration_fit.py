@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 
-from raybench.performance_model.efficiency import Calibration
+from raybench.performance_model.efficiency import Calibration, experts_times
 from raybench.performance_model.estimate import estimate
-from raybench.performance_model.parallel.part import local_setup, part_of
+from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of
+from raybench.performance_model.step.bounds import forward_share, peak_seconds, peak_tflops
 from raybench.performance_model.step.links import has_open_fabric
 from raybench.performance_model.step.spreads import exposed_share
 from raybench.performance_model.work import Work, work_of
@@ -43,28 +44,34 @@ _NAMES = tuple(field.name for field in fields(Calibration))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One published step time with all that the prediction needs: seconds."""
+    """One published step time with all that the prediction needs, which is the estimate's own: seconds.
+
+    ``times``: how often the work is done in a step; ``operations``: the fewest and the most, of those of the work.
+    ``forward``, ``backward``: what is sent beside each, at least alone and all of it; ``waited``: what blocks, so too.
+    """
 
     source: str
     seconds: float
     work: Work
-    accumulation: int
+    times: float
+    operations: tuple[float, float]
     forward_share: float
-    forward: float
-    backward: float
-    first: float
-    last: float
+    forward: tuple[float, float]
+    backward: tuple[float, float]
+    waited: tuple[float, float]
+    bubble: float
     update: tuple[float, float]
     exposed: float
 
     def predicted(self, calibration: Calibration) -> float:
         """What is likely between all communication hidden that can be, and none."""
-        compute = calibration.seconds(self.work) * self.accumulation
-        own = compute * self.forward_share
-        least = max(own + self.first, self.forward) + max(compute - own + self.last, self.backward)
-        most = compute + self.forward + self.backward
-        least, most = least + self.update[0], most + self.update[1]
-        return float(least * (most / least) ** self.exposed)
+        compute = calibration.seconds(self.work) * self.times
+        fewest, most = (compute * share for share in self.operations)
+        own = fewest * self.forward_share
+        least = max(own + self.forward[0], self.forward[1]) + max(fewest - own + self.backward[0], self.backward[1])
+        least += self.waited[0] + self.bubble * (fewest + self.waited[0]) + self.update[0]
+        most += self.forward[1] + self.backward[1] + self.waited[1] + self.bubble * (most + self.waited[1])
+        return float(least * ((most + self.update[1]) / least) ** self.exposed)
 
     def error(self, calibration: Calibration) -> float:
         """Logarithm of predicted over published."""
@@ -74,35 +81,41 @@ class Observation:
 def observations(runs: Iterable[PublishedRun]) -> list[Observation]:
     """Of the runs whose step time is published, and what joins their nodes."""
     return [
-        _observation(run, run.step_seconds)
+        observation(run, run.step_seconds)
         for run in runs
         if run.step_seconds is not None and not has_open_fabric(run.request)
     ]
 
 
-def _observation(run: PublishedRun, seconds: float) -> Observation:
+def observation(run: PublishedRun, seconds: float) -> Observation:
+    """One row."""
     request = run.request
-    if request.gpu is None or request.network is None:
-        raise ValueError(f"{run.name}: neither its GPU nor its network may be left out")
-    answer, network, setup = estimate(request, alone=False), request.network, local_setup(request.setup, request.layout)
-    traffic = answer.traffic
+    network, peak = request.network, peak_tflops(request)
+    if request.gpu is None or network is None or peak is None:
+        raise ValueError(f"{run.name}: its GPU, its peak and its network must be known")
+    answer, setup = estimate(request, alone=False), local_setup(request.setup, request.layout)
+    traffic, part = answer.traffic, part_of(request.model, request.layout)
+    work = work_of(request.gpu, part, setup, request.power_watts, request.dtype)
+    fewest, most = (one / work.at_peak for one in peak_seconds(request, peak))
+    beside = traffic.beside
     return Observation(
         source=run.source,
         seconds=seconds,
-        work=work_of(request.gpu, part_of(request.model, request.layout), setup, request.power_watts, request.dtype),
-        accumulation=request.accumulation,
-        forward_share=2 / ((4 if setup.lora_rank else 6) + 2 * setup.recomputed),
-        forward=traffic.seconds(network, "forward"),
-        backward=traffic.seconds(network, "backward"),
-        first=traffic.shortest_seconds(network, "forward"),
-        last=traffic.shortest_seconds(network, "backward"),
+        work=work,
+        times=request.accumulation * experts_times(part),
+        operations=(fewest, most),
+        forward_share=forward_share(request.setup),
+        forward=(beside.shortest_seconds(network, "forward"), beside.seconds(network, "forward")),
+        backward=(beside.shortest_seconds(network, "backward"), beside.seconds(network, "backward")),
+        waited=(traffic.least_waiting_seconds(network), traffic.blocking.seconds(network)),
+        bubble=bubble_share(request.layout, request.accumulation),
         update=answer.optimizer_seconds,
-        exposed=exposed_share(setup),
+        exposed=exposed_share(request.setup),
     )
 
 
-def fitted(rows: Sequence[Observation], start: Calibration = PRIOR) -> Calibration:
-    """The constants for which the predictions are nearest; deterministic.
+def fitted(rows: Sequence[Observation], start: Calibration = PRIOR, step: float = 1.3) -> Calibration:
+    """The constants for which the predictions are nearest; deterministic. ``step``: the factor of the first tries.
 
     Searched again from where a search ended, until that is no better: started at what it gave, it gives that.
     """
@@ -111,17 +124,17 @@ def fitted(rows: Sequence[Observation], start: Calibration = PRIOR) -> Calibrati
     best = asdict(start)
     least = _loss(best, rows, weights)
     while True:
-        found, loss = _search(best, least, rows, weights)
+        found, loss = _search(best, least, rows, weights, step)
         if loss > least - _WORTH_IT:
             return Calibration(**best)
         best, least = found, loss
 
 
 def _search(
-    best: dict[str, float], least: float, rows: Sequence[Observation], weights: Sequence[float]
+    best: dict[str, float], least: float, rows: Sequence[Observation], weights: Sequence[float], step: float
 ) -> tuple[dict[str, float], float]:
     """Along each constant in turn, in steps that become smaller; the constants and their loss."""
-    steps = dict.fromkeys(_NAMES, 1.3)
+    steps = dict.fromkeys(_NAMES, step)
     while max(steps.values()) > 1.005:
         for name in _NAMES:
             for factor in (steps[name], 1 / steps[name]):

@@ -4,11 +4,13 @@
 
 Each source is left out in turn, the constants are fitted to all the others, the factors between the fit and a bound are
 calibrated on how far the others are from fits that they were left out of, and its rows are estimated. Beside the
-memory stand other tools' formulas on the same rows. A minute. Left in are the choices of mechanisms: what is widened
-by what, which constants there are. The last line has "fits" with the margin that
-the other sources would have had chosen.
+memory stand other tools' formulas on the same rows. Two minutes. Left in are the choices of mechanisms: what is widened
+by what, which constants there are. Then step times once more with all sources that share a program or a team left out
+together (``published/families.csv``). The last line has "fits" with the margin that the other sources would have had
+chosen.
 """
 
+import csv
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +24,7 @@ from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.spreads import SPREADS, Spread
 from tests.performance_model.calibration_fit import fitted, observations
 from tests.performance_model.other_formulas import FORMULAS
-from tests.performance_model.published_run import PublishedRun
+from tests.performance_model.published_run import FOLDER, PublishedRun
 from tests.performance_model.published_runs import all_runs
 from tests.performance_model.spread_fit import Need, calibrated, need
 
@@ -47,28 +49,40 @@ class Outcome:
     room: float = 0.0  # of the memory, above the estimated peak, as a share of that
 
 
-def leave_one_out(runs: Sequence[PublishedRun]) -> list[Outcome]:
-    """Every row, estimated with constants that were fitted to the other sources."""
-    fits = fits_without(runs)
-    needs = needs_of(runs, fits)
+def families() -> dict[str, str]:
+    """Of sources whose trainings share a program or a team with others': which."""
+    with (FOLDER / "families.csv").open() as file:
+        return {row["source"]: row["family"] for row in csv.DictReader(file)}
+
+
+def leave_one_out(runs: Sequence[PublishedRun], groups: Mapping[str, str] | None = None) -> list[Outcome]:
+    """Every row, estimated with constants that were fitted to the other sources; those of a group are left out as one.
+
+    ``groups``: of sources; one that is not in it is alone.
+    """
+    fits = fits_without(runs, groups)
+    needs, of = needs_of(runs, fits), dict(groups or {})
+    spreads = {
+        group: calibrated(one for one in needs if of.get(one.source, one.source) != group)
+        for group in {of.get(source, source) for source in fits}
+    }
     return [
-        outcome(run, fits[source], calibrated(one for one in needs if one.source != source))
+        outcome(run, fits[source], spreads[of.get(source, source)])
         for source in fits
         for run in runs
         if run.source == source
     ]
 
 
-def fits_without(runs: Sequence[PublishedRun]) -> dict[str, Calibration]:
-    """Of each source the constants that are fitted to all others."""
-    observed = observations(runs)
-    timed = {row.source for row in observed}
-    return {
-        source: fitted([row for row in observed if row.source != source], start=CALIBRATION)
-        if source in timed
-        else CALIBRATION
-        for source in sorted({run.source for run in runs})
+def fits_without(runs: Sequence[PublishedRun], groups: Mapping[str, str] | None = None) -> dict[str, Calibration]:
+    """Of each source the constants that are fitted to all others: that are not of its group, where there are any."""
+    observed, of = observations(runs), dict(groups or {})
+    timed = {of.get(row.source, row.source) for row in observed}
+    without = {
+        group: fitted([row for row in observed if of.get(row.source, row.source) != group], start=CALIBRATION, step=1.1)
+        for group in sorted(timed)
     }
+    return {source: without.get(of.get(source, source), CALIBRATION) for source in sorted({run.source for run in runs})}
 
 
 def needs_of(runs: Sequence[PublishedRun], fits: Mapping[str, Calibration]) -> list[Need]:
@@ -175,6 +189,23 @@ def _means(outcomes: Sequence[Outcome], sources: Sequence[str]) -> str:
     )
 
 
+def together(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> str:
+    """Step times with each family left out as one: of all rows; of sources and of families, each counted once."""
+    timed = [one for one in outcomes if one.inside is not None]
+    inside = _share(one.inside for one in timed)
+    shares = []
+    for of in (dict[str, str](), groups):
+        names = {one.source: of.get(one.source, one.source) for one in timed}
+        each = [_share(one.inside for one in timed if names[one.source] == name) for name in set(names.values())]
+        shares.append((len(each), sum(share or 0.0 for share in each) / len(each)))
+    (sources, by_source), (count, by_family) = shares
+    return (
+        f"sources that share a program or a team left out together: {_percent(inside)} of {len(timed)} step times "
+        f"inside the bounds, {_percent(by_source)} by {sources} sources, {_percent(by_family)} by {count} families; "
+        f"median width {_times(_middle(_known(timed, lambda one: one.width)))}"
+    )
+
+
 def margin(failed: Sequence[Outcome]) -> float:
     """The smallest, in whole per cent of a peak, with which hardly any that ran out of memory is told to fit."""
     return next(
@@ -234,7 +265,9 @@ def _times(value: float | None) -> str:
 
 def main() -> None:
     """Print the table."""
-    sys.stdout.write(table(leave_one_out(all_runs())) + "\n")
+    runs, groups = all_runs(), families()
+    timed = [run for run in runs if run.tokens_per_second]
+    sys.stdout.write(table(leave_one_out(runs)) + "\n" + together(leave_one_out(timed, groups), groups) + "\n")
 
 
 if __name__ == "__main__":

@@ -64,6 +64,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "gelu-tied": {"gated": False, "norm": "layer", "biases": True, "tied": True},
     "mpt": {"gated": False, "norm": "layer", "tied": True},
     "ungated": {"gated": False},
+    "ungated-tied": {"gated": False, "tied": True},
     "ungated-norms": {"gated": False, "head_norms": True},
     "norms": {"head_norms": True},
     "norms-tied": {"head_norms": True, "tied": True},
@@ -77,8 +78,8 @@ _FORMS: dict[str, dict[str, Any]] = {
 
 
 def other_runs() -> Iterator[PublishedRun]:
-    """All rows, in order: of models that are whole, of those that may be cut, and of memory alone."""
-    for name in ("others.csv", "cut.csv", "memory.csv"):
+    """All rows, in order: of models that are whole, that may be cut, of memory alone, and as their sources ask them."""
+    for name in ("others.csv", "cut.csv", "memory.csv", "unseen.csv"):
         yield from runs_of(FOLDER / name)
 
 

@@ -72,21 +72,26 @@ def fitted_steps(
 def _steps(
     request: EstimateRequest, traffic: Traffic, peak_tflops: float, networks: tuple[Network, Network]
 ) -> tuple[StepSeconds, StepSeconds]:
-    layout, setup = request.layout, local_setup(request.setup, request.layout)
-    least, most = (
-        setup.tokens * flops / layout.cut_of_a_token / (peak_tflops * 1e12)
-        for flops in _executed_flops_per_token(request)
-    )
+    least, most = peak_seconds(request, peak_tflops)
     efficiency = computation_of(request)
-    most *= stage_imbalance(request.model, layout)
     work = efficiency.micro_batch_seconds(least)[0], efficiency.micro_batch_seconds(most)[1]
     share, times = forward_share(request.setup), request.accumulation
-    bubble = bubble_share(layout, times)
+    bubble = bubble_share(request.layout, times)
     shortest, longest = (
         step_seconds(one * times, traffic, network, forward_share=share, bubble=bubble)
         for one, network in zip(work, networks, strict=True)
     )
     return shortest, longest
+
+
+def peak_seconds(request: EstimateRequest, peak_tflops: float) -> tuple[float, float]:
+    """Of a micro-batch's operations at the peak: of the fewest, and of the most on the rank that has most."""
+    layout, setup = request.layout, local_setup(request.setup, request.layout)
+    least, most = (
+        setup.tokens * flops / layout.cut_of_a_token / (peak_tflops * 1e12)
+        for flops in _executed_flops_per_token(request)
+    )
+    return least, most * stage_imbalance(request.model, layout)
 
 
 def _executed_flops_per_token(request: EstimateRequest) -> tuple[float, float]:

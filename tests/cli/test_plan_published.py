@@ -78,7 +78,8 @@ def test_llama_3_70b_needs_recomputation_or_tensor_parallelism() -> None:
     assert whole["activation_checkpointing"]
     assert plan["ways"].index(whole) <= 3
     cut = [way for way in plan["ways"] if is_cut(way)]
-    assert all(way["tensor_parallel"] in (4, 8) and way["pipeline_parallel"] >= 2 for way in cut)
+    assert cut[0]["tensor_parallel"] in (4, 8)
+    assert all(way["tensor_parallel"] >= 2 and way["pipeline_parallel"] >= 2 for way in cut)
     assert not any(way["fits"] for way in plan["ways"] if way["strategy"] in ("ddp", "zero1") and way not in cut)
     assert plan["fewest_nodes"] is None  # NVIDIA's training of 70 B parameters asks for 32 H100 at least
 

@@ -67,7 +67,7 @@ def why_unpriced(node_type: str) -> str | None:
     node = next((one for one in NODE_TYPES if one.name.lower() == key), None)
     if node is None or not node.unpriced:
         return None
-    return f"give --price: no list price on demand of {node.name} is known; {node.unpriced}"
+    return f"give --price, of a node for an hour: no list price on demand of {node.name} is known; {node.unpriced}"
 
 
 def _listed(node: NodeType) -> Price | None:

@@ -53,8 +53,8 @@ class Pricing:
             return None
         listed = list_price(self.node_type, price_table(self.prices))
         if listed is None:
-            why = why_unpriced(self.node_type) or f"there is no list price of '{self.node_type}'; give --price"
-            raise UsageError(f"{why} (of a node for an hour)")
+            missing = f"there is no list price of '{self.node_type}'; give --price, of a node for an hour"
+            raise UsageError(why_unpriced(self.node_type) or missing)
         return listed
 
 

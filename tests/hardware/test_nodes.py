@@ -30,7 +30,8 @@ def test_a_price_has_its_day_and_its_source_and_a_node_type_all_of_its_shape(nod
         assert (row.priced_on, row.price_source) == ("", "")
         assert list_price(row.name) is None
         assert row.unpriced
-        assert why_unpriced(row.name) == f"give --price: no list price on demand of {row.name} is known; {row.unpriced}"
+        told = f"give --price, of a node for an hour: no list price on demand of {row.name} is known; {row.unpriced}"
+        assert why_unpriced(row.name) == told
         return
     assert why_unpriced(row.name) is None
     assert 0.3 < row.usd_per_hour / row.gpus < 25

@@ -184,7 +184,8 @@ def test_a_killed_node_is_gone_and_silent_and_the_others_live() -> None:
 
 def test_an_orphan_is_left_over(lab: Lab) -> None:
     node = lab.nodes[0]
-    node.run(["sh", "-c", "setsid sleep 101 </dev/null >/dev/null 2>&1 &"], check=True)
+    started = "setsid sleep 101 </dev/null >/dev/null 2>&1 & until [ $(cat /proc/$!/comm) = sleep ]; do :; done"
+    node.run(["sh", "-c", started], check=True)
     (left,) = node.leftover_processes()
     assert left.command == "sleep 101"
     node.signal(left, signal.SIGKILL)

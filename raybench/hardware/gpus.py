@@ -46,13 +46,20 @@ _DTYPES = {
 # or without it, data cross PCIe.
 BRIDGED = frozenset(
     {"A30", "A40", "RTX A6000", "RTX 3090", "A100 PCIe 40GB", "A100 PCIe 80GB", "H100 PCIe", "H100 NVL", "H200 NVL"}
-    | {"A800 PCIe 80GB", "MI100", "MI210"}
+    | {"A800 PCIe 80GB", "MI100", "MI210", "RTX A4500", "RTX A5000", "RTX A5500", "RTX 3090 Ti", "RTX 2080 Ti"}
+    | {"TITAN RTX", "Quadro RTX 5000", "Quadro RTX 6000", "Quadro RTX 8000"}
 )
 
 # What a person types for `--gpu`: each means one row, the commonest of its name.
 SHORT_NAMES: Mapping[str, str] = MappingProxyType(
     {
+        "p100": "P100 PCIe 16GB",
         "v100": "V100 SXM2 32GB",
+        "v100-16gb": "V100 SXM2 16GB",
+        "v100-32gb": "V100 SXM2 32GB",
+        "v100-pcie": "V100 PCIe 16GB",
+        "v100s": "V100S PCIe 32GB",
+        "rtx-8000": "Quadro RTX 8000",
         "a100": "A100 SXM 80GB",
         "a100-40gb": "A100 SXM 40GB",
         "a100-80gb": "A100 SXM 80GB",
@@ -64,6 +71,7 @@ SHORT_NAMES: Mapping[str, str] = MappingProxyType(
         "h100-nvl": "H100 NVL",
         "h200-nvl": "H200 NVL",
         "h800": "H800 SXM",
+        "rtx-pro-6000": "RTX PRO 6000 Blackwell",
         "gh200": "GH200 96GB",
         "mi250": "MI250 (one of its two GPUs)",
         "mi250x": "MI250X (one of its two GPUs)",

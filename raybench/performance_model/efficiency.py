@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from raybench.errors import UsageError
 from raybench.hardware.gpus import Gpu, gpu_for
-from raybench.performance_model.step.spreads import SPREADS, Spread, class_of, is_known
+from raybench.performance_model.step.spreads import SPREADS, Spread, class_of, unpublished
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 from raybench.performance_model.work import TYPES, Work, work_of
@@ -204,6 +204,6 @@ def factors(work: Work, calibration: Calibration, spread: Spread, setup: Trainin
 def _source(gpu: Gpu | None, model: Transformer) -> str:
     if model.experts:
         return "of published trainings on it and of 18 of models with experts"
-    if gpu is None or not is_known(gpu):
-        return "of other GPUs; none of this family is known"
-    return f"fitted to published trainings on {gpu.name.split()[0]}"
+    if gpu is None:
+        return "of GPUs of which few published trainings are known"
+    return unpublished(gpu) or f"fitted to published trainings on {gpu.name.split()[0]}"

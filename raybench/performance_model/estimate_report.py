@@ -15,7 +15,7 @@ from raybench.performance_model.communication import Message
 from raybench.performance_model.estimate import Estimate
 from raybench.performance_model.step.bounds import model_flops_per_token
 from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.step.unknown import advice_on, unsaid_of
+from raybench.performance_model.step.unknown import advice_on, caveats_of, unsaid_of
 from raybench.performance_model.update import one_thread_seconds
 
 Pair = tuple[float, float] | None
@@ -74,7 +74,7 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         context_parallel=request.layout.context,
         expert_parallel=request.layout.expert,
         pipeline_bubble_seconds=_bubble(estimate),
-        advice=advice_on(request),
+        advice=(*advice_on(request), *caveats_of(request)),
         not_said=unsaid_of(request) if estimate.step_seconds else (),
     )
 

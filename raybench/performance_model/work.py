@@ -69,14 +69,20 @@ _EXPERTS_STARTS = 2.8
 # The same of a dense block of a model that is cut, whose ranks start collectives and wait for each other's: of the fits
 # with 1, 1.25, 1.5 and 2 the second is nearest to the 57 published rows of 15 sources, and to all others.
 _CUT_STARTS = 1.25
-# How long a host takes to start kernels, in units of one with A100: the cores of nodes with V100 (Broadwell, Skylake)
-# and T4 are slower than those of nodes with A100 (Rome), those with Hopper, Ada and Blackwell (Sapphire Rapids, Genoa)
-# faster, and so is the PyTorch of their years. With these the mean error of sources that are left out falls from 15.4
-# to 14.2 %, of families from 15.8 to 14.8; 1.5 times on V100, or 0.6 on Hopper, is as good. AMD's: as with A100.
+# How long a host takes to start kernels, in units of one with A100: the cores of nodes with V100 (Broadwell, Skylake),
+# T4 and what is as old are slower than those of nodes with A100 (Rome), those with Hopper, Ada and Blackwell (Sapphire
+# Rapids, Genoa) faster, and so is the PyTorch of their years. With these the mean error of sources that are left out
+# falls from 15.4 to 14.2 %, of families from 15.8 to 14.8; 1.5 times on V100, or 0.6 on Hopper, is as good. AMD's: as
+# with A100.
 _HOST_TIMES = {
-    **dict.fromkeys(("V100", "V100S", "T4"), 2.0),
+    **dict.fromkeys(("P100", "V100", "V100S", "T4", "Quadro", "TITAN", "RTX 2080 Ti"), 2.0),
     **dict.fromkeys(
-        ("L4", "L40", "L20", "L40S", "RTX 6000 Ada", "RTX PRO 6000 Blackwell", "RTX 4090", "RTX 5090"), 0.7
+        (
+            *("L4", "L40", "L20", "L40S", "RTX 4080", "RTX 4080 SUPER", "RTX 4090", "RTX 4090 D", "RTX 5080"),
+            *("RTX 5090", "RTX 4000 Ada", "RTX 4500 Ada", "RTX 5000 Ada", "RTX 6000 Ada"),
+            *("RTX PRO 6000 Blackwell", "RTX PRO 6000 Blackwell Server", "RTX PRO 6000 Blackwell Max-Q"),
+        ),
+        0.7,
     ),
     **dict.fromkeys(("H100", "H800", "H20", "H20-3e", "H200", "GH200", "B100", "B200", "GB200", "B300", "GB300"), 0.7),
 }

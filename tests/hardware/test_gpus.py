@@ -43,6 +43,18 @@ DATA_SHEETS = (
     ("NVIDIA L20", 119.5, 239),
     ("NVIDIA RTX 6000 Ada Generation", 364.2, 728.5),
     ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 503.8, 1007.6),
+    ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 480, 960),
+    ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", 438.9, 877.8),
+    ("NVIDIA RTX 5000 Ada Generation", 261.1, 522.2),
+    ("NVIDIA RTX A5000", 111.1, None),
+    ("NVIDIA RTX A4000", 76.7, None),
+    ("Quadro RTX 8000", 130.5, None),
+    ("NVIDIA TITAN RTX", 130.5, None),
+    ("NVIDIA GeForce RTX 2080 Ti", 53.8, None),
+    ("NVIDIA GeForce RTX 3090 Ti", 80, None),
+    ("NVIDIA GeForce RTX 4090 D", 147.1, 294.2),
+    ("NVIDIA GeForce RTX 5080", 112.6, 225.1),
+    ("Tesla P100-PCIE-16GB", 9.3, None),
     ("AMD Instinct MI250", 181.05, None),
     ("AMD Instinct MI300X", 1307.4, 2614.9),
     ("AMD Instinct MI325X", 1307.4, 2614.9),
@@ -73,11 +85,8 @@ def test_the_peak_of_a_device_is_that_of_its_data_sheet(device: str, half: float
         "NVIDIA L20X",
         "NVIDIA B200 MIG 1g.23gb",
         "NVIDIA GB10",
-        "NVIDIA GeForce RTX 4090 D",
         "NVIDIA GeForce RTX 4090 Laptop GPU",
         "NVIDIA GeForce RTX 5090 D",
-        "NVIDIA RTX PRO 6000 Blackwell Server Edition",
-        "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
         "NVIDIA Graphics Device",
         "Tesla V100-SXM3-32GB-H",  # 450 W, 131 instead of 125
         "Tesla V100-SXM2-32GB-LS",
@@ -94,7 +103,11 @@ def test_the_peak_of_a_device_is_that_of_its_data_sheet(device: str, half: float
         "NVIDIA A10M",
         "NVIDIA H100 80GB HBM3e Special",
         "NVIDIA L400",
-        "Tesla P100-PCIE-16GB",
+        "Tesla P40",
+        "NVIDIA GeForce RTX 3080",  # of 10 or 12 GB, with other units
+        "NVIDIA GeForce RTX 3080 Ti Laptop GPU",
+        "NVIDIA RTX PRO 6000 Blackwell",
+        "Quadro RTX 6000 with Max-Q Design",
         "AMD Instinct MI400",
         "",
     ],
@@ -113,7 +126,17 @@ def test_a_slice_of_a_gpu_says_so() -> None:
 # is two operations.
 ARITHMETIC = (
     ("V100 SXM2 32GB", "fp16", 80, 1024, 1530),
+    ("P100 PCIe 16GB", "fp16", 56, 128, 1303),
+    ("P100 SXM2 16GB", "fp16", 56, 128, 1480),
     ("T4", "fp16", 40, 1024, 1590),
+    ("RTX 2080 Ti", "fp16", 68, 512, 1545),
+    ("TITAN RTX", "fp16", 72, 1024, 1770),
+    ("Quadro RTX 5000", "fp16", 48, 1024, 1815),
+    ("Quadro RTX 8000", "fp16", 72, 1024, 1770),
+    ("RTX A4000", "bf16", 48, 1024, 1560),
+    ("RTX A4500", "bf16", 56, 1024, 1650),
+    ("RTX A5000", "bf16", 64, 1024, 1695),
+    ("RTX A5500", "bf16", 80, 1024, 1665),
     ("A10", "bf16", 72, 1024, 1695),
     ("A10G", "bf16", 80, 512, 1710),
     ("A30", "bf16", 56, 2048, 1440),
@@ -126,9 +149,21 @@ ARITHMETIC = (
     ("L40S", "bf16", 142, 1024, 2490),
     ("RTX 6000 Ada", "bf16", 142, 1024, 2505),
     ("RTX 3090", "bf16", 82, 512, 1695),
+    ("RTX 3080 Ti", "bf16", 80, 512, 1665),
+    ("RTX 3090 Ti", "bf16", 84, 512, 1860),
+    ("RTX 4000 Ada", "bf16", 48, 1024, 2175),
+    ("RTX 4500 Ada", "bf16", 60, 1024, 2580),
+    ("RTX 5000 Ada", "bf16", 100, 1024, 2550),
+    ("RTX 4080", "bf16", 76, 512, 2505),
+    ("RTX 4080 SUPER", "bf16", 80, 512, 2550),
     ("RTX 4090", "bf16", 128, 512, 2520),
+    ("RTX 4090 D", "bf16", 114, 512, 2520),
+    ("RTX 5080", "bf16", 84, 512, 2617),
     ("RTX 5090", "bf16", 170, 512, 2407),
     ("RTX PRO 6000 Blackwell", "bf16", 188, 1024, 2617),
+    ("RTX PRO 6000 Blackwell Server", "bf16", 188, 1024, 2493),
+    ("RTX PRO 6000 Blackwell Server", "fp32", 188, 256, 2493),
+    ("RTX PRO 6000 Blackwell Max-Q", "bf16", 188, 1024, 2280),
     ("H100 SXM", "bf16", 132, 4096, 1830),
     ("H100 SXM", "fp64", 132, 256, 1980),
     ("H100 PCIe", "bf16", 114, 4096, 1620),
@@ -170,6 +205,11 @@ def test_peaks_are_units_times_operations_times_clock(
         ("NVIDIA L40", "NVIDIA L40S", "tflops"),
         ("NVIDIA L4", "NVIDIA L40", "tflops"),
         ("NVIDIA A10", "NVIDIA A10G", "tflops"),
+        ("NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 3090 Ti", "tflops"),
+        ("Quadro RTX 6000", "Quadro RTX 8000", "memory_gb"),
+        ("Quadro RTX 6000", "NVIDIA RTX 6000 Ada Generation", "tflops"),
+        ("NVIDIA RTX A4000", "NVIDIA RTX 4000 Ada Generation", "tflops"),
+        ("Tesla P100-PCIE-16GB", "Tesla P100-SXM2-16GB", "board_gb_per_s"),
         ("NVIDIA B200", "NVIDIA GB200", "tflops"),
         ("NVIDIA B300 SXM6 AC", "NVIDIA GB300", "tflops"),
         ("Tesla V100-PCIE-16GB", "Tesla V100-SXM2-16GB", "tflops"),
@@ -203,7 +243,7 @@ def test_the_table_is_plausible_in_itself() -> None:
         assert set(gpu.tflops) <= set(PEAK_DTYPES)
         assert gpu.source
         assert gpu.compared
-        assert set(gpu.compared) <= set("ACDLMNTV")
+        assert set(gpu.compared) <= set("ACDGLMNTV")
         assert 0.9 < gpu.memory_bytes / 2**30 / gpu.memory_gb <= 1.0, gpu.name
         assert gpu.memory_gb_per_s >= 300
         if "fp8" in gpu.tflops and "bf16" in gpu.tflops:
@@ -232,6 +272,13 @@ def test_what_the_driver_keeps_is_not_for_a_process() -> None:
         ("RTX4090", "RTX 4090"),
         ("a6000", "RTX A6000"),
         ("6000-ada", "RTX 6000 Ada"),
+        ("rtx 8000", "Quadro RTX 8000"),
+        ("titan_rtx", "TITAN RTX"),
+        ("2080ti", "RTX 2080 Ti"),
+        ("RTX3090Ti", "RTX 3090 Ti"),
+        ("v100-16gb", "V100 SXM2 16GB"),
+        ("P100", "P100 PCIe 16GB"),
+        ("RTX PRO 6000", "RTX PRO 6000 Blackwell"),
     ],
 )
 def test_short_names_are_for_people(text: str, name: str) -> None:
@@ -240,8 +287,10 @@ def test_short_names_are_for_people(text: str, name: str) -> None:
 
 def test_an_unknown_gpu_on_the_command_line_lists_the_table() -> None:
     with pytest.raises(
-        UsageError, match=r"no GPU in the hardware table named 'H1000'; did you mean 'h100'.* There are: V100"
+        UsageError, match=r"no GPU in the hardware table named 'H1000'; did you mean 'h100'.* There are: P100"
     ):
         gpu_for("H1000")
     with pytest.raises(UsageError, match="no GPU in the hardware table named 'rtx'"):
         gpu_for("rtx")  # of several
+    with pytest.raises(UsageError, match="no GPU in the hardware table named 'rtx 6000'"):
+        gpu_for("rtx 6000")  # Quadro, Ada or Blackwell

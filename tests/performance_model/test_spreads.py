@@ -4,11 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from raybench.hardware.gpus import gpu_for
+from raybench.hardware.gpus import GPUS, gpu_for
 from raybench.performance_model.efficiency import CALIBRATION, expected_efficiency
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.presets import preset_named
-from raybench.performance_model.step.spreads import SPREADS, Spread, class_of
+from raybench.performance_model.step.spreads import (
+    FEW_PUBLISHED,
+    SPREADS,
+    Spread,
+    class_of,
+    is_known,
+    nearest_family,
+    unpublished,
+)
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.work import work_of
 from tests.performance_model.leave_one_out import fits_without, needs_of, outcome
@@ -30,7 +38,36 @@ def test_a_class_has_bounds_of_its_own(gpu: str | None, name: str) -> None:
         SPREADS[name],
     )
     assert found.high / found.low == pytest.approx(spread.slow * spread.fast, rel=0.02)  # starts are mostly hidden
-    assert ("none of this family" in found.source) == (name == "other GPUs")
+    assert ("few published trainings" in found.source) == (name == "other GPUs")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "said"),
+    [
+        ("gh200", "few published trainings are on GH200 96GB: wider bounds"),
+        ("GH200 144GB", "no published training on GH200 144GB is known: as H100's, with wider bounds"),
+        ("B300", "as B200's"),
+        ("MI210", "as MI250's"),
+        ("RTX 2080 Ti", "as V100's"),
+        ("Quadro RTX 8000", "as V100's"),
+        ("RTX A5000", "as A100's"),
+        ("RTX PRO 6000", "as A100's"),
+        ("h800", None),
+        ("V100 PCIe 16GB", None),
+    ],
+)
+def test_a_gpu_without_published_trainings_has_the_nearest_one_s_range_and_wider(gpu: str, said: str | None) -> None:
+    one = gpu_for(gpu)
+    found = unpublished(one)
+    assert (said is None and found is None) or (found is not None and said is not None and said in found)
+    spread, nearest = (SPREADS[class_of(each, LLAMA, SETUP)] for each in (one, gpu_for(nearest_family(one))))
+    assert spread == nearest if said is None else spread.slow > nearest.slow and spread.fast > nearest.fast
+
+
+def test_which_gpus_have_few_published_trainings_is_as_the_tables_have_it() -> None:
+    timed = (run.request.gpu for run in RUNS if run.tokens_per_second)
+    assert {gpu.name for gpu in timed if gpu and not is_known(gpu)} == FEW_PUBLISHED
+    assert all(is_known(gpu_for(nearest_family(gpu))) for gpu in GPUS)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,20 @@ def test_a_model_that_does_not_fit_is_a_problem() -> None:
     assert estimate(EstimateOptions(model="llama-70b", gpu="H100")).exit_code == 1
 
 
+@pytest.mark.parametrize(("length", "said"), [(131_072, False), (131_073, True)])
+def test_a_sequence_longer_than_the_model_is_made_for_is_said(length: int, said: bool) -> None:
+    report = estimate(EstimateOptions(gpu="h100", sequence_length=length, activation_checkpointing=True)).report
+    assert any(f"stretched from 131,072 to {length:,} tokens" in one for one in report.advice) is said
+
+
+@pytest.mark.parametrize(
+    ("gpu", "given", "said"), [("a4000", None, True), ("a4000", "0.3:0.4", False), ("h100", None, False)]
+)
+def test_bounds_of_other_gpus_are_said_unless_they_are_given(gpu: str, given: str | None, said: bool) -> None:
+    report = estimate(EstimateOptions(model="gpt2", gpu=gpu, efficiency=given)).report
+    assert any("no published training on RTX A4000" in one for one in report.advice) is said
+
+
 def test_an_estimate_that_cannot_be_is_refused() -> None:
     for wrong, said in ((EstimateOptions(world_size=0), "world"), (EstimateOptions(layers=-1), "--layers is -1")):
         with pytest.raises(UsageError, match=said):

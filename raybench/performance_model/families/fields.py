@@ -9,6 +9,8 @@ Fields = Mapping[str, Any]
 Reader = Callable[[str, Fields], Transformer]  # of a model's name and its fields
 NO_HEAD_DIM = 0  # of a class that takes no head_dim, whatever a file says: hidden size over heads
 _MOST = 10**15
+_STRETCHING = ("yarn", "linear", "dynamic")  # kinds of rotary scaling whose files name the positions before it
+_MOST_STRETCHED = 1000
 _DIGITS = 20  # of a number that is shown whole
 
 
@@ -63,6 +65,22 @@ def layer_numbers(fields: Fields, name: str) -> list[int]:
     return named
 
 
+def positions_made_for(fields: Fields) -> int:
+    """Positions that a rotary model is made for: those in the file, or what its scaling stretches them to.
+
+    YaRN, linear and dynamic scaling stretch the original ones by a factor; files of llama3, LongRoPE have the result.
+    """
+    named = whole(fields, "max_position_embeddings", default=2048)
+    scaling = fields.get("rope_parameters") or fields.get("rope_scaling")
+    kind = scaling.get("rope_type", scaling.get("type")) if isinstance(scaling, dict) else None
+    if not isinstance(scaling, dict) or kind not in _STRETCHING:
+        return named
+    factor = scaling.get("factor")
+    if not isinstance(factor, (int, float)) or not 1 <= factor <= _MOST_STRETCHED:
+        return named
+    return max(named, int(whole(scaling, "original_max_position_embeddings", default=named) * factor))
+
+
 def rotary(name: str, fields: Fields, *, shared: int | None = None, **own: Any) -> Transformer:
     """Of Llama's kind: RMSNorm, SwiGLU, rotary positions; ``own`` is what an architecture has of its own.
 
@@ -79,7 +97,7 @@ def rotary(name: str, fields: Fields, *, shared: int | None = None, **own: Any) 
         "head_width": 0 if "head_width" in own else whole(fields, "head_dim", default=0),
         "feedforward": whole(fields, "intermediate_size"),
         "vocabulary": whole(fields, "vocab_size"),
-        "context": whole(fields, "max_position_embeddings", default=2048),
+        "context": positions_made_for(fields),
         "tied": flag(fields, "tie_word_embeddings", default=False),
     }
     return Transformer(**(shape | own))

@@ -16,6 +16,19 @@ from raybench.performance_model.transformer import Transformer
 
 _KNOWN = frozenset({"A100", "A800", "H100", "H800", "H200", "B200", "GB200"})
 _KNOWN_OF_AMD = frozenset({"MI300X", "MI325X", "MI355X", "MI250", "MI250X"})
+# Of all others, by the first word of a name, or the whole of it: the family above whose units theirs are most like.
+_NEAREST = {
+    **dict.fromkeys(("GH200", "H20", "H20-3e"), "H100"),
+    **dict.fromkeys(("B100", "B300", "GB300"), "B200"),
+    **dict.fromkeys(("P100", "V100S", "T4", "Quadro", "TITAN", "RTX 2080 Ti"), "V100"),
+    **dict.fromkeys(("MI300A", "MI350X"), "MI300X"),
+    **dict.fromkeys(("MI100", "MI210"), "MI250"),
+}
+_NEAREST_OF_REST = "A100"  # Ampere's and Ada's, whose instructions for matrix products are the same
+# Those of them that a few published trainings are of, as the tables have them (a test compares).
+FEW_PUBLISHED = frozenset(
+    {"A10", "A40", "L4", "L40S", "GH200 96GB", "H20", "RTX A6000", "RTX 6000 Ada", "RTX 3090", "RTX 4090", "RTX 5090"}
+)
 _EXPOSED, _EXPOSED_OF_FSDP, _EXPOSED_OF_ZERO = 0.5, 0.35, 0.7
 
 
@@ -57,6 +70,21 @@ def is_known(gpu: Gpu | None) -> bool:
     """Whether GPUs of its family are a class of their own."""
     family = gpu.name.split()[0] if gpu else ""
     return family == "V100" or family in _KNOWN | _KNOWN_OF_AMD
+
+
+def nearest_family(gpu: Gpu) -> str:
+    """The family of published trainings that a GPU is most like: its own, where it is one."""
+    family = gpu.name.split()[0]
+    return family if is_known(gpu) else _NEAREST.get(gpu.name, _NEAREST.get(family, _NEAREST_OF_REST))
+
+
+def unpublished(gpu: Gpu | None) -> str | None:
+    """That few trainings on a GPU are published, or none, and what its bounds are from; None of one with many."""
+    if gpu is None or is_known(gpu):
+        return None
+    if gpu.name in FEW_PUBLISHED:
+        return f"few published trainings are on {gpu.name}: wider bounds, those of all such GPUs"
+    return f"no published training on {gpu.name} is known: as {nearest_family(gpu)}'s, with wider bounds"
 
 
 def is_tuned(setup: TrainingSetup) -> bool:

@@ -6,6 +6,7 @@ from raybench.performance_model.step.attention import may_be_masked
 from raybench.performance_model.step.links import fabrics_of, has_open_fabric
 from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.step.spreads import unpublished
 from raybench.performance_model.work import has_slower_attention
 
 _WIDE_BYTES = 4  # an element of fp32, whose kernels take any width
@@ -58,6 +59,15 @@ def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
         "--masked-attention": may_be_masked(setup),
     }
     return tuple(name for name, is_open in open_options.items() if is_open)
+
+
+def caveats_of(request: EstimateRequest) -> tuple[str, ...]:
+    """What the answer rests on that nobody gave: bounds of other GPUs, a sequence longer than the model is made for."""
+    length, made_for = request.setup.sequence_length, request.model.context
+    few = None if request.efficiency is not None else unpublished(request.gpu)
+    is_long = length > made_for and not isinstance(request.model, CountedModel)
+    stretched = f"positions of {request.model.name} stretched from {made_for:,} to {length:,} tokens"
+    return (*([stretched] if is_long else []), *([few] if few else []))
 
 
 def advice_on(request: EstimateRequest) -> tuple[str, ...]:

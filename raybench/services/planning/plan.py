@@ -49,6 +49,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     """All ways with the best first. Raises UsageError for what cannot be."""
     from raybench.documents.estimate import links_measured
     from raybench.documents.training_plan import TrainingPlan
+    from raybench.performance_model.step.unknown import caveats_of
 
     request = estimate_request(_machine(options))
     per_step, assumed = _samples_per_step(options, request)
@@ -75,7 +76,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         reason=conclusion.reason,
         ways=told,
         launch=launch_lines(ways[0]),
-        assumed=(*assumed, *_few_steps(goal, per_step, request), *_long(request), *_as_started(ways[0], request)),
+        assumed=(*assumed, *_few_steps(goal, per_step, request), *caveats_of(request), *_as_started(ways[0], request)),
         unknown=tuple(ways[0].estimate.unknown),
         measured=measured,
         fewest_nodes=_fewest(options, per_step, ways[0]),
@@ -176,14 +177,6 @@ def _few_steps(goal: Goal, per_step: int, request: "EstimateRequest") -> tuple[s
     if steps >= _FEW_STEPS:
         return ()
     return (f"a training of {steps} step{'' if steps == 1 else 's'}: loading and compiling take longer; not counted",)
-
-
-def _long(request: "EstimateRequest") -> tuple[str, ...]:
-    """A sequence that is longer than what the model was made for."""
-    length, made_for = request.setup.sequence_length, request.model.context
-    if length <= made_for:
-        return ()
-    return (f"positions of {request.model.name} stretched from {made_for:,} to {length:,} tokens",)
 
 
 def _goal(options: PlanOptions, request: "EstimateRequest") -> Goal:

@@ -185,6 +185,26 @@ def test_experts_are_counted_by_any_name_that_a_version_of_transformers_saves_th
         assert model_of_config(str(tmp_path)).parameters == parameters
 
 
+@pytest.mark.parametrize(
+    ("more", "context"),
+    [
+        ({}, 32768),
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}}, 131072),
+        ({"rope_parameters": {"rope_type": "linear", "factor": 2}}, 65536),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}}, 32768),
+        ({"rope_scaling": {"type": "yarn", "factor": 40, "original_max_position_embeddings": 512}}, 32768),
+        ({"rope_scaling": {"type": "yarn", "factor": "four"}}, 32768),
+        ({"rope_scaling": None}, 32768),
+    ],
+)
+def test_positions_are_those_that_a_rotary_model_s_scaling_stretches_them_to(
+    more: dict[str, object], context: int, tmp_path: Path
+) -> None:
+    fields = MODELS["Qwen2.5-7B"][1] | {"max_position_embeddings": 32768} | more
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    assert model_of_config(str(tmp_path)).context == context
+
+
 def test_the_language_model_of_one_that_sees_is_taken(tmp_path: Path) -> None:
     parameters, fields = MODELS["Mistral-7B-v0.1"]
     assert model_of_config(written(tmp_path, {"model_type": "llava", "text_config": fields})).parameters == parameters

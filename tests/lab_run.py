@@ -37,7 +37,10 @@ class LabRun:
     def samples(self) -> list[dict[str, Any]]:
         """Lines of samples.jsonl so far."""
         found = list(self.folder.glob("runs/*/samples.jsonl"))
-        return [json.loads(line) for line in found[0].read_text().splitlines()] if found else []
+        text = found[0].read_text() if found else ""
+        return [
+            json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()
+        ]  # the last one may be on its way
 
     def result(self) -> dict[str, Any]:
         """Its result.json."""

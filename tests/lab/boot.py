@@ -63,7 +63,7 @@ class Machine:
         if self.launcher.poll() is None:
             os.kill(self.init_pid, signal.SIGKILL)  # not reused: the launcher has not reaped it, or is still alive
 
-    def wait_off(self, seconds: float = 20.0) -> None:
+    def wait_off(self, seconds: float = 60.0) -> None:
         """Return once no process of the node is left. Raises LabSetupError when one does not die."""
         try:
             self.launcher.wait(seconds)

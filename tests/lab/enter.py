@@ -7,6 +7,7 @@ the kernel kills the command. The command leads a session of its own, as one sta
 
 import os
 import resource
+import select
 import signal
 import sys
 from pathlib import Path
@@ -34,15 +35,20 @@ def main() -> int:
         return _NOT_ENTERED
     os.close(node)
     signal.pthread_sigmask(signal.SIG_BLOCK, _HANDED_ON)
+    lives, living = os.pipe()  # the writing end is this process's alone
     child = os.fork()
     if child == 0:
-        return become(folder, command)
+        os.close(living)
+        return become(folder, command, lives)
+    os.close(lives)
     return accompany(child)
 
 
-def become(folder: str, command: list[str]) -> int:
-    """Turn into the command. Returns only when that is impossible."""
+def become(folder: str, command: list[str], parent_lives: int) -> int:
+    """Turn into the command. Returns only when that is impossible, or the parent was killed before it was asked for."""
     kernel.die_with_parent(signal.SIGKILL)
+    if select.select([parent_lives], [], [], 0)[0]:  # it has ended: the kernel says nothing of an end in the past
+        return _NOT_ENTERED
     os.setsid()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDED_ON)
     for number in (signal.SIGINT, signal.SIGPIPE):

@@ -32,12 +32,12 @@ def launch(plan: dict[str, Any]) -> int:
     if child == 0:
         kernel.die_with_parent(signal.SIGKILL)
         os.close(telling)
-        os.read(told, 1)  # returns at the end of the pipe, so that "ready" comes after the pid
-        boot(plan)
+        if os.read(told, 1):  # "ready" comes after the pid; nothing is there where the parent was killed before
+            boot(plan)
         return 0
     os.write(1, f"{child}\n".encode())
     os.close(1)
-    os.close(telling)
+    os.write(telling, b"1")
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) & 0xFF
 

@@ -157,7 +157,7 @@ class Node:
         self.machine.wait_off()
         self._settled = True
         for command in self._commands:
-            command.wait(10)
+            command.wait(60)
 
 
 def command_pid(process: subprocess.Popen[str]) -> int:

@@ -38,9 +38,8 @@ class LabRun:
         """Lines of samples.jsonl so far."""
         found = list(self.folder.glob("runs/*/samples.jsonl"))
         text = found[0].read_text() if found else ""
-        return [
-            json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()
-        ]  # the last one may be on its way
+        lines = text[: text.rfind("\n") + 1].splitlines()  # the last one may still be on its way
+        return [json.loads(line) for line in lines]
 
     def result(self) -> dict[str, Any]:
         """Its result.json."""

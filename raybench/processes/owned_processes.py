@@ -13,23 +13,26 @@ import psutil
 
 MARK = "RAYBENCH_OWNER"
 _GRACE_SECONDS = 3.0
+_KILL_SECONDS = 10.0  # a killed process is there until it gets a processor
 _QUIET_SECONDS = 0.5  # a process that has just been forked, or is between two programs, shows no environment
 
 
 def end_marked(token: str) -> int:
     """End every process of ours on this machine whose environment carries the mark: asked first, killed after 3 s.
 
-    Returns how many there were. Descendants that cleared their environment are ended with their parents.
+    Returns how many were asked, once none is left. Descendants that cleared their environment are ended with their
+    parents; those that could not be seen at first, or were started meanwhile, are killed.
     """
     found = _marked(token)
     for process in found:
         with contextlib.suppress(psutil.Error):
             process.terminate()
     _, alive = psutil.wait_procs(found, timeout=_GRACE_SECONDS)
-    for process in {*alive, *_marked(token)}:
+    for process in alive:
         with contextlib.suppress(psutil.Error):
             process.kill()
     psutil.wait_procs(alive, timeout=_GRACE_SECONDS)
+    kill_marked(token, _KILL_SECONDS)
     return len(found)
 
 

@@ -19,6 +19,7 @@ from raybench.hosts.extra_variables import variables_file
 from raybench.hosts.playbook import PlaybookEvent, event_from, message_of, run_playbook
 from raybench.processes.owned_processes import MARK
 from tests.playbooks.local import local_inventory, require_ansible
+from tests.processes.waiting import words_of
 
 PLAY = """
 - name: Try
@@ -57,6 +58,13 @@ def marked(folder: Path) -> Iterator[psutil.Process]:
             ours = MARK in environment and environment.get("TMPDIR") == str(folder)
             if ours and process.status() != psutil.STATUS_ZOMBIE:
                 yield process
+
+
+def private_folders(folder: Path) -> Iterator[Path]:
+    """The run's own folder, as each of its processes has it that does not end while it is asked."""
+    for process in marked(folder):
+        with contextlib.suppress(psutil.Error):
+            yield Path(process.environ()["ANSIBLE_SSH_CONTROL_PATH_DIR"]).parent
 
 
 def test_each_host_is_counted_and_a_failure_has_its_task_and_message(play: Path) -> None:
@@ -138,7 +146,7 @@ def test_ctrl_c_ends_ansible_and_what_it_started(play: Path) -> None:
 
 def test_a_run_whose_raybench_is_killed_leaves_nothing(play: Path) -> None:
     with waiting(play, 603) as (process, _):
-        folder = Path(next(marked(play.parent)).environ()["ANSIBLE_SSH_CONTROL_PATH_DIR"]).parent
+        folder = next(private_folders(play.parent))
         assert (folder / "env" / "extravars").exists()
         process.kill()
     deadline = time.monotonic() + 60
@@ -150,7 +158,7 @@ def test_a_run_whose_raybench_is_killed_leaves_nothing(play: Path) -> None:
 def test_ansible_that_is_killed_is_told_with_its_signal_and_leaves_nothing(play: Path) -> None:
     def kill(event: PlaybookEvent) -> None:
         if event.kind == "start" and event.task == "Wait":
-            ours = [one for one in marked(play.parent) if "ansible-playbook" in " ".join(one.cmdline()[:2])]
+            ours = [one for one in marked(play.parent) if "ansible-playbook" in " ".join(words_of(one.pid)[:2])]
             min(ours, key=lambda one: one.create_time()).kill()  # its workers are younger
 
     outcome = run_playbook(

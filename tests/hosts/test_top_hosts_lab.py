@@ -13,8 +13,9 @@ from tests.command import RAYBENCH
 from tests.lab.cluster import Lab
 from tests.lab.fixtures import require_lab
 from tests.lab.requirement import find_sshd
+from tests.processes.waiting import come_true
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 LIES = """#!/bin/sh
 printf '%s' '{"kind":"warning","monotonic_seconds":2,"since_seconds":1,"series":[],"line":"","finding":'
@@ -39,7 +40,7 @@ def test_hosts_are_watched_whatever_they_say_and_nothing_is_left_on_them() -> No
         words = [*RAYBENCH, "top", "node1", "node2", "node9", "--ssh-config", str(lab.ssh.config_file), "--json"]
         top = lab.control.popen(words, stdout=subprocess.PIPE)
         assert top.stdout is not None
-        deadline = time.monotonic() + 45
+        deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             hosts = {one["name"]: one for one in json.loads(top.stdout.readline())["hosts"]}
             if hosts["node1"]["figures"] and hosts["node2"]["warnings"] and hosts["node9"]["state"] == "lost":
@@ -50,7 +51,7 @@ def test_hosts_are_watched_whatever_they_say_and_nothing_is_left_on_them() -> No
         assert not hosts["node2"]["figures"]
         assert "cannot be reached" in hosts["node9"]["reason"]
         lab.reboot(honest, kept="/root/.bashrc")
-        deadline = time.monotonic() + 45
+        deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             hosts = {one["name"]: one for one in json.loads(top.stdout.readline())["hosts"]}
             if hosts["node1"]["reboots"] and hosts["node1"]["figures"]:
@@ -58,9 +59,5 @@ def test_hosts_are_watched_whatever_they_say_and_nothing_is_left_on_them() -> No
         assert [hosts[name]["reboots"] for name in ("node1", "node2", "node9")] == [1, 0, 0]
         assert "node1 rebooted (not watched for " in hosts["node1"]["warnings"][-1]["text"]
         top.send_signal(signal.SIGINT)
-        assert top.wait(10) == 0
-        deadline = time.monotonic() + 10
-        honest = lab.nodes[0]
-        while (left := [*honest.leftover_processes(), *liar.leftover_processes()]) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert left == []
+        assert top.wait(60) == 0
+        assert come_true(lambda: not lab.nodes[0].leftover_processes() + liar.leftover_processes())

@@ -13,6 +13,7 @@ from raybench.errors import UsageError
 from raybench.hosts import local_probe
 from raybench.services.nodes.local import LocalCheck, LocalOptions, check_here
 from raybench.verdicts import NodeState
+from tests.processes.waiting import come_true, has_ended
 
 from .reports import report
 
@@ -60,17 +61,7 @@ def test_a_probe_that_hangs_is_ended_and_the_node_is_unknown(monkeypatch: pytest
     assert (found.state, found.exit_code) == ("unknown", 3)
     assert found.seconds < 60
     assert "did not end within 4 s" in found.line
-    deadline = time.monotonic() + 60
-    while Path(f"/proc/{left.read_text()}").exists() and _state(left.read_text()) != "Z":
-        assert time.monotonic() < deadline, "what the probe started is still there"
-        time.sleep(0.02)
-
-
-def _state(pid: str) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return "Z"
+    assert come_true(lambda: has_ended(int(left.read_text()))), "what the probe started is still there"
 
 
 @pytest.mark.parametrize("program", ["raise SystemExit(3)", "print('x')", "print('{}')", 'print(\'{"packed": "x"}\')'])

@@ -40,6 +40,5 @@ def words_of(pid: int) -> list[str]:
 
 def running(word: str) -> list[int]:
     """Processes that this one sees with a word in their command line."""
-    return [
-        int(one.name) for one in Path("/proc").iterdir() if one.name.isdecimal() and word in words_of(int(one.name))
-    ]
+    pids = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdecimal()]
+    return [pid for pid in pids if word in words_of(pid)]

@@ -3,6 +3,7 @@
 Each moment is a sum of what is there at once; the peak of a step is the largest of them (docs/methods.md). Bytes.
 """
 
+import math
 from dataclasses import dataclass, field
 
 from raybench.performance_model.activations import (
@@ -25,6 +26,7 @@ _LOSS_BACKWARD_BYTES = 12
 _SPREAD_LOSS_BYTES, _SPREAD_LOSS_BACKWARD_BYTES = 14, 16
 # transformers: logits in fp32, the shifted copy, the log-softmax and its gradient (ForCausalLMLoss; a model's outputs
 # are alive until the backward pass is over). Published longest contexts of such runs have 15 to 17.
+# From 4.49 on (February 2025) it shifts the labels, and no logits are copied: as the plain one.
 _COPIED_LOSS_BYTES = 14
 _KEPT_LOGIT_BYTES = 2
 # The same where nothing is cast up: logits, the shifted copy, the log-softmax; then that, its gradient and theirs. What
@@ -39,7 +41,7 @@ _COMPILED_LOSS_COPIES = 3
 _FUSED_LOSS_COPIES = 2
 # The same over logits that transformers has cast to fp32: those and the shifted copy, which becomes their gradient.
 _FUSED_FP32_BYTES = 8
-_CHUNKS = 8  # as torchtune's CEWithChunkedOutputLoss; Liger has more
+_CHUNKS = 8  # as torchtune's CEWithChunkedOutputLoss
 # Of a 4-bit weight while its layer computes: as an index and in fp32 (adapters.QuantisedWeight.dense).
 _UNPACKED_BYTES = 6
 # Elements of weights that DeepSpeed's ZeRO-3 keeps gathered at once (stage3_max_live_parameters, _max_reuse_distance).
@@ -133,6 +135,8 @@ class Step:
     @property
     def loss(self) -> float:
         """What the loss has at once, of all tokens but the last of each sample."""
+        if self._is_loss_of_liger and self._scores:
+            return self._chunk_of_liger + self._gradients_of_liger + self._table_gradient
         plain = _LOSS_BYTES_16 if self.setup.compute_bytes < 4 else _LOSS_BYTES_32
         plain = _SPREAD_LOSS_BYTES if self._is_loss_spread else plain
         return self._scores * (self._score_bytes(plain) + self._cap_bytes)
@@ -140,8 +144,37 @@ class Step:
     @property
     def loss_backward(self) -> float:
         """The same of its backward pass."""
+        if self._is_loss_of_liger and self._scores:
+            return self._gradients_of_liger
         plain = _SPREAD_LOSS_BACKWARD_BYTES if self._is_loss_spread else _LOSS_BACKWARD_BYTES
         return self._scores * (self._score_bytes(plain) + self._cap_bytes)
+
+    @property
+    def _is_loss_of_liger(self) -> bool:
+        """Whether its chunks are those of fused kernels: Liger's, which give the gradients in the forward pass."""
+        return self.setup.loss == "chunked" and self.setup.kernels == "fused"
+
+    @property
+    def _chunk_of_liger(self) -> float:
+        """Logits of a chunk: of a power of two of tokens, as many as make about as much as the hidden states.
+
+        As liger_kernel/ops/fused_linear_cross_entropy.py of liger-kernel 0.8.5 has it.
+        """
+        model, tokens = self.model, self.setup.tokens
+        each = math.ceil(tokens / math.ceil(model.vocabulary / model.hidden))
+        return float(min(1 << (each - 1).bit_length(), tokens) * model.vocabulary * self.setup.compute_bytes)
+
+    @property
+    def _gradients_of_liger(self) -> float:
+        """Of the hidden states, and of the output layer where it is trained: there from the loss on."""
+        return self.setup.tokens * self.model.hidden * self.setup.compute_bytes + self._table_gradient
+
+    @property
+    def _table_gradient(self) -> float:
+        """Of the output layer, in its own type; a chunk's part is as large, and added to it."""
+        if self.setup.lora_rank:
+            return 0.0
+        return self.table_bytes if self.setup.casts_weights else self.table_cast_bytes
 
     @property
     def _is_loss_spread(self) -> bool:
@@ -162,6 +195,7 @@ class Step:
             "plain": _COMPILED_LOSS_COPIES * each if self.setup.compiles_loss else plain,
             "fused": _FUSED_LOSS_COPIES * each,
             "transformers": _COPIED_LOSS_BYTES,
+            "transformers-whole": plain,
             "transformers-kept": _COPIED_LOSS_BYTES + _KEPT_LOGIT_BYTES,
             "fused-fp32": _FUSED_FP32_BYTES,
             "narrow": _NARROW_LOSS_COPIES * each,
@@ -180,6 +214,8 @@ class Step:
         """Of the output layer's backward pass: the logits' gradient, with the weight's and the input's."""
         if not getattr(self.model, "scores", True):
             return 0.0
+        if self._is_loss_of_liger:
+            return self._gradients_of_liger
         scores = self.setup.tokens * self.model.vocabulary * self.setup.compute_bytes
         if self.setup.loss == "chunked":
             scores //= _CHUNKS

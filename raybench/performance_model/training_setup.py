@@ -11,7 +11,9 @@ Strategy = Literal["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2
 Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit", "paged-adamw", "paged-adamw-8bit"]
 Offload = Literal["none", "optimizer", "all"]
 Kernels = Literal["plain", "fused"]
-Loss = Literal["plain", "fused", "fused-fp32", "chunked", "transformers", "transformers-kept", "narrow"]
+Loss = Literal[
+    "plain", "fused", "fused-fp32", "chunked", "narrow", "transformers", "transformers-whole", "transformers-kept"
+]
 Packing = Literal["nf4", "nf4-single", "gptq"]
 FrozenInputs = Literal["dropped", "kept", "held"]
 STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2", "zero3")
@@ -59,28 +61,29 @@ class TrainingSetup:
     normalisations stay in the compute type and whose q, k and v, or gate and up, read one input. ``loss``: cross
     entropy in fp32, fused over logits in the compute type that become their own gradient, in chunks whose logits are
     never there at once (Liger's fused linear cross entropy, torchtune's chunked one), as transformers has it: on a
-    shifted copy of logits in fp32 that are kept as well, or on such a copy in the compute type (``narrow``: fp16 by
-    DeepSpeed). ``upcast``: what of a 4-bit base is not in 4 bits is fp32, and with it the residual stream, as peft's
-    prepare_model_for_kbit_training makes it. ``recomputed_share``: of the blocks, where ``checkpointing`` (1: all of
-    them). ``whole_attention``: its kernel computes the scores that the causal mask drops, too, as those before
-    FlashAttention-2 do. ``compiled``: by torch.compile, which fuses element-wise kernels; None: unknown. ``packing``:
-    of a 4-bit base, whose kernels unpack it at their own speeds (bitsandbytes and torchao, or GPTQ's).
-    ``optimizer_weights``: shards in the compute type, of which the optimizer keeps fp32 copies of its own and makes
-    fp32 copies of their gradients to update them (InternEvo over FSDP; always so with zero3, which is DeepSpeed's).
-    ``adapter_dropout``: LoRA's, before each adapter. ``joined_projections``: one matrix product gives q, k and v, which
-    then share one tensor (LitGPT, GPT-NeoX). ``keeps_least``: the leanest of fused kernels: attention over keys and
-    values that groups of heads share without copies of them (FlashAttention-2), SwiGLU whose SiLU is computed again
-    (Liger, Megatron-LM). ``has_8bit_inputs``: with fp8, linear layers keep their inputs in it (Transformer Engine).
-    ``holds_inputs``: hooks of FSDP's first form on frozen blocks' inputs (``register_multi_grad_hook``), with reentrant
-    checkpointing and adapters wrapped on their own, hold those and their gradients until the backward pass is over.
-    ``frozen_inputs``: of 4-bit layers, kept by bitsandbytes before 0.43.2; ``held``: beside what autograd saves, where
-    checkpointing without reentry does not reach them. ``on_streams``: shards are gathered on streams of their own, as
-    FSDP's first form and ZeRO-3 do; the allocator has a pool for each. ``masked_attention``: it is given a mask, which
-    PyTorch's flash kernel does not take. ``native_attention``: by instructions of the GPU's own generation
-    (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2. Of both None: unknown. ``wide_norms``: autocast
-    computes RMSNorm in fp32, as PyTorch's does from 2.12 on (pytorch/pytorch#188955); before, in the type it reads.
-    ``wide_scores``: where scores are stored, their softmax is in fp32 and kept, as is its cast (transformers'
-    ``eager``). ``loss_open``: nobody says which loss it is; memory has ``loss``, times lie between it and a fused one.
+    shifted copy of logits in fp32 that are kept as well (``whole``: on themselves, as from its 4.49 on), or on such a
+    copy in the compute type (``narrow``: fp16 by DeepSpeed). ``upcast``: what of a 4-bit base is not in 4 bits is fp32,
+    and with it the residual stream, as peft's prepare_model_for_kbit_training makes it. ``recomputed_share``: of the
+    blocks, where ``checkpointing`` (1: all of them). ``whole_attention``: its kernel computes the scores that the
+    causal mask drops, too, as those before FlashAttention-2 do. ``compiled``: by torch.compile, which fuses
+    element-wise kernels; None: unknown. ``packing``: of a 4-bit base, whose kernels unpack it at their own speeds
+    (bitsandbytes and torchao, or GPTQ's). ``optimizer_weights``: shards in the compute type, of which the optimizer
+    keeps fp32 copies of its own and makes fp32 copies of their gradients to update them (InternEvo over FSDP; always so
+    with zero3, which is DeepSpeed's). ``adapter_dropout``: LoRA's, before each adapter. ``joined_projections``: one
+    matrix product gives q, k and v, which then share one tensor (LitGPT, GPT-NeoX). ``keeps_least``: the leanest of
+    fused kernels: attention over keys and values that groups of heads share without copies of them (FlashAttention-2),
+    SwiGLU whose SiLU is computed again (Liger, Megatron-LM). ``has_8bit_inputs``: with fp8, linear layers keep their
+    inputs in it (Transformer Engine). ``holds_inputs``: hooks of FSDP's first form on frozen blocks' inputs
+    (``register_multi_grad_hook``), with reentrant checkpointing and adapters wrapped on their own, hold those and their
+    gradients until the backward pass is over. ``frozen_inputs``: of 4-bit layers, kept by bitsandbytes before 0.43.2;
+    ``held``: beside what autograd saves, where checkpointing without reentry does not reach them. ``on_streams``:
+    shards are gathered on streams of their own, as FSDP's first form and ZeRO-3 do; the allocator has a pool for each.
+    ``masked_attention``: it is given a mask, which PyTorch's flash kernel does not take. ``native_attention``: by
+    instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2. Of both
+    None: unknown. ``wide_norms``: autocast computes RMSNorm in fp32, as PyTorch's does from 2.12 on
+    (pytorch/pytorch#188955); before, in the type it reads. ``wide_scores``: where scores are stored, their softmax is
+    in fp32 and kept, as is its cast (transformers' ``eager``). ``loss_open``: nobody says which loss it is; memory has
+    ``loss``, times lie between it and a fused one.
 
     ``whole_state``: zero1 whose state is not sharded, replicas of a model that is cut (Megatron-LM's own DDP).
 
@@ -203,8 +206,12 @@ class TrainingSetup:
 
     @property
     def keeps_gradients(self) -> bool:
-        """Whether gradients, of shards those of the shards, are there before the last backward pass makes them."""
-        return self.gradients_kept and not self.adds_up_whole
+        """Whether gradients, of shards those of the shards, are there before the last backward pass makes them.
+
+        Always in Megatron-LM, whose buffers stay (core/distributed/param_and_grad_buffer.py).
+        """
+        stays = self.is_zero and not self.is_deepspeeds
+        return (self.gradients_kept or stays) and not self.adds_up_whole
 
     @property
     def reduced_bytes(self) -> int:

@@ -10,8 +10,8 @@ from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import FRAGMENTATION_SHARE, ZERO_BUCKET, estimate_memory, largest_batch
 from raybench.performance_model.presets import preset_named
-from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.step.request import EstimateRequest, least_setup
+from raybench.performance_model.training_setup import Loss, TrainingSetup
 
 MODEL = preset_named("llama-8b")
 EIGHT = Layout(world_size=8, ranks_per_node=8)
@@ -152,3 +152,23 @@ def test_pools_of_gathered_weights_do_not_grow_with_the_batch(changed: dict[str,
 def test_a_rank_alone_has_no_pools() -> None:
     alone = estimate_memory(MODEL, replace(SETUP, strategy="fsdp"), ALONE)
     assert alone.fragmentation == int(FRAGMENTATION_SHARE * alone.dynamic)
+
+
+@pytest.mark.parametrize(
+    ("known", "loss", "least"), [(False, "plain", 0.0), (True, "plain", 4.0), (True, "transformers", 4.0)]
+)
+def test_what_takes_least_updates_with_one_fused_kernel_unless_all_is_known(
+    known: bool, loss: Loss, least: float
+) -> None:
+    """Adam over lists of tensors has one element a parameter more; transformers may copy no logits, from 4.49 on."""
+    asked = EstimateRequest(
+        model=MODEL,
+        setup=replace(SETUP, loss=loss),
+        layout=ALONE,
+        network=None,
+        kernels_known=known,
+        loss_known=True,
+    )
+    lean = estimate_memory(MODEL, least_setup(asked), ALONE)
+    assert lean.optimizer_temporaries == least * MODEL.parameters
+    assert lean.logits == 12 * 2047 * MODEL.vocabulary

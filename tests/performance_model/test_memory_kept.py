@@ -10,7 +10,7 @@ from raybench.performance_model.activations import checkpoint_bytes_per_token
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.presets import preset_named
-from raybench.performance_model.training_setup import PACKED_BYTES, Loss, Strategy, TrainingSetup, heaviest
+from raybench.performance_model.training_setup import PACKED_BYTES, Kernels, Loss, Strategy, TrainingSetup, heaviest
 
 MODEL = preset_named("llama-2-7b")
 EIGHT, ALONE = Layout(world_size=8, ranks_per_node=8), Layout(world_size=1, ranks_per_node=8)
@@ -106,7 +106,9 @@ def test_scales_of_a_4_bit_base_and_what_peft_casts_up() -> None:
     assert not heaviest(gptq, kernels_known=False, loss_known=True).upcast
 
 
-@pytest.mark.parametrize(("loss", "each"), [("narrow", 6), ("plain", 12), ("transformers", 14)])
+@pytest.mark.parametrize(
+    ("loss", "each"), [("narrow", 6), ("plain", 12), ("transformers", 14), ("transformers-whole", 12)]
+)
 def test_a_loss_in_16_bits_has_three_logits_at_once(loss: Loss, each: int) -> None:
     """Counted on the meta device: logits, shifted copy, log-softmax; 6.2 bytes a logit, 8.2 with the logits held."""
     memory = estimate_memory(MODEL, replace(SETUP, strategy="ddp", loss=loss), ALONE)
@@ -154,3 +156,25 @@ def test_dtensors_loss_over_tensor_ranks_is_computed_by_separate_operations(chan
     scores = 64 * 1023 * MODEL.vocabulary // 2
     each = {"fused": 4}.get(cut.loss, 12)
     assert fullest.logits == (each + more) * scores
+
+
+@pytest.mark.parametrize(("kernels", "rank"), [("fused", 0), ("fused", 8), ("plain", 0)])
+def test_ligers_chunks_are_as_large_as_the_hidden_states_and_have_their_gradients_at_once(
+    kernels: Kernels, rank: int
+) -> None:
+    """Of 1024 tokens and 32,000 words of 4096: eight chunks of 128; torchtune's eighth of all in fp32 is the other."""
+    setup = replace(ADAPTERS, loss="chunked", kernels=kernels, lora_rank=rank, lora_targets=())
+    memory = estimate_memory(MODEL, setup, ALONE)
+    table = 0 if rank else 2 * MODEL.vocabulary * MODEL.hidden
+    of_liger = 2 * 128 * MODEL.vocabulary + 2 * 1024 * MODEL.hidden + 2 * table
+    assert memory.logits == (of_liger if kernels == "fused" else 12 / 8 * 1023 * MODEL.vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kept", "stays"), [("zero1", False, True), ("zero2", False, False), ("ddp", False, False)]
+)
+def test_megatrons_gradients_stay_in_its_buffers(strategy: Strategy, kept: bool, stays: bool) -> None:
+    """Those of DeepSpeed's ZeRO-2 and of PyTorch's DDP are let go, unless they are said to be kept."""
+    setup = replace(SETUP, strategy=strategy, gradients_kept=kept)
+    assert setup.keeps_gradients is stays
+    assert replace(setup, gradients_kept=True).keeps_gradients

@@ -12,6 +12,7 @@ from raybench.performance_model.transformer import Transformer
 _BYTES_PER_LOGIT = {
     "plain": 36.0,
     "transformers": 56.0,
+    "transformers-whole": 36.0,
     "transformers-kept": 56.0,
     "narrow": 28.0,
     "fused-fp32": 24.0,

@@ -72,4 +72,8 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
         lean = replace(lean, keeps_least=True, has_8bit_inputs=request.dtype == "fp8")
     if lean.is_zero:  # a program may add gradients up in the compute type as well: DeepSpeed, --grad-reduce-in-bf16
         lean = replace(lean, gradient_bytes=min(lean.gradient_bytes, lean.compute_bytes))
-    return lean if request.loss_known else replace(lean, loss="chunked")
+    if not request.is_known:  # most programs update with one fused kernel
+        lean = replace(lean, fused_optimizer=True)
+    if not request.loss_known:
+        return replace(lean, loss="chunked")
+    return replace(lean, loss="transformers-whole") if lean.loss == "transformers" else lean

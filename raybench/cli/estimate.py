@@ -75,17 +75,24 @@ _OPTIONS: list[Any] = [
     click.option("--dtype", type=click.Choice(["auto", *BYTES]), default="auto", help="Type of the computation.  "
                  "[default: bf16; fp16 on a GPU without it]"),
     click.option("--parameter-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True,
-                 help="Type in which parameters are stored and updated."),
+                 help="Type in which parameters are stored and updated: of the master weights."),
     click.option("--reduce-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True,
                  help="Type in which FSDP, and Megatron-LM of a model that is cut, reduce gradients."),
     click.option("--optimizer", default="adamw", show_default=True, metavar="sgd|momentum|adam|adamw|...",
                  help="For the memory of its state and the time of the update; adamw-8bit, paged-adamw, "
                  "paged-adamw-8bit too."),
+    click.option("--optimizer-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), help="Type of the optimizer's "
+                 "moments (DeepSeek-V3's: bf16).  [default: the parameters']"),
+    click.option("--gradient-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), help="Type in which ZeRO-1 and 2 add "
+                 "gradients up, such as DeepSpeed's grad_accum_dtype.  [default: of DeepSpeed, that of the "
+                 "computation; of a model that is cut, --reduce-dtype's]"),
     click.option("--cpu-offload", type=click.Choice(["none", "optimizer", "all"]), default="none", show_default=True,
                  help="Keep the optimizer state in the CPU's memory, or (fsdp, ZeRO-3) all that is sharded."),
     click.option("--activation-checkpointing", is_flag=True, help="Keep only each block's input and compute it again."),
     click.option("--selective-checkpointing", is_flag=True, help="Compute all but attention and every second matrix "
                  "product again."),
+    click.option("--offload-activations", is_flag=True, help="Keep what blocks keep for their backward pass in the "
+                 "CPU's memory (torchtune, trl; DeepSpeed's cpu_checkpointing)."),
     click.option("--no-flash-attention", is_flag=True, help="Attention that stores its probabilities."),
     click.option("--native-attention/--no-native-attention", default=None, help="Whether attention runs on the "
                  "instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN, Transformer Engine) or on "
@@ -107,6 +114,8 @@ _OPTIONS: list[Any] = [
     click.option("--lora-rank", type=int, default=0, help="Train adapters of this rank only; the base is frozen."),
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
     click.option("--qlora", is_flag=True, help="The frozen base in 4 bits; needs --lora-rank."),
+    click.option("--base-dtype", type=click.Choice(["nf4", "int8", "fp8"]), help="Of the frozen base's linear layers, "
+                 "with --lora-rank.  [default: that of the computation; nf4 with --qlora]"),
     click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "
                  "[default: as published trainings of such a size]"),
     click.option("--price", type=float, help="Of a node for an hour.  [default: the node type's list price]"),
@@ -114,6 +123,8 @@ _OPTIONS: list[Any] = [
                  "prices."),
     click.option("--currency", default="USD", show_default=True, help="Of --price."),
     click.option("--epoch-samples", type=int, help="Samples of an epoch, for its cost."),
+    click.option("--mean-tokens", type=int, metavar="N", help="Mean tokens of a sample: packed samples fill "
+                 "--sequence-length, those that are padded to it (--masked-attention) waste the rest."),
     click.option("--full", is_flag=True, help="On the terminal: every formula and source, not one screen."),
     click.option("--json", "as_json", is_flag=True, help="JSON (raybench.estimate/1) instead of text."),
 ]  # fmt: skip

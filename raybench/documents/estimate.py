@@ -134,6 +134,7 @@ class EstimateReport(PlainDocument):
     """The whole estimate. ``formulas`` has the formula of each figure, ``basis`` where its inputs are from.
 
     ``advice``: what is slower than it needs to be. ``not_said``: options that are left open, and widen the bounds.
+    ``counted_tokens_per_second``: without padding, where samples are padded from a mean length that was given.
     """
 
     SCHEMA: ClassVar[str] = "raybench.estimate/1"
@@ -167,6 +168,7 @@ class EstimateReport(PlainDocument):
     pipeline_bubble_seconds: Range | None = None
     advice: tuple[str, ...] = ()
     not_said: tuple[str, ...] = ()
+    counted_tokens_per_second: Range | None = None
     measured: tuple[MeasuredSetting, ...] = ()
 
     @property

@@ -39,7 +39,7 @@ class Cost:
         """10^6 tokens; None where none were counted."""
         return self._of(1e6, self.tokens_per_second)
 
-    def per_epoch(self, samples: int) -> float | None:
+    def per_epoch(self, samples: float) -> float | None:
         """One pass over a data set."""
         return self._of(samples, self.samples_per_second)
 

@@ -1,5 +1,6 @@
 """An estimate as its document, with the formula of each figure."""
 
+from dataclasses import replace
 from typing import Any
 
 from raybench.documents.estimate import (
@@ -76,6 +77,7 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         pipeline_bubble_seconds=_bubble(estimate),
         advice=(*advice_on(request), *caveats_of(request)),
         not_said=unsaid_of(request) if estimate.step_seconds else (),
+        counted_tokens_per_second=_counted(estimate),
     )
 
 
@@ -130,12 +132,17 @@ def _cost(estimate: Estimate) -> CostEstimate | None:
     costs, price, samples = estimate.costs(), estimate.request.price, estimate.request.epoch_samples
     if costs is None or price is None:
         return None
+    share = estimate.request.counted_share
     return CostEstimate(
         currency=price.currency,
         per_hour=costs[0].per_hour,
         per_1k_samples=tuple(cost.per_1k_samples for cost in costs),
-        per_million_tokens=tuple(cost.per_million_tokens for cost in costs),
-        per_epoch=tuple(cost.per_epoch(samples) for cost in costs) if samples else None,
+        per_million_tokens=tuple(
+            replace(cost, tokens_per_second=cost.tokens_per_second * share).per_million_tokens for cost in costs
+        ),
+        per_epoch=tuple(cost.per_epoch(samples * estimate.request.samples_share) for cost in costs)
+        if samples
+        else None,
         epoch_samples=samples,
         source=price.source,
     )
@@ -144,6 +151,11 @@ def _cost(estimate: Estimate) -> CostEstimate | None:
 def _samples(estimate: Estimate) -> Pair:
     tokens, length = estimate.tokens_per_second, estimate.request.setup.sequence_length
     return None if tokens is None else (tokens[0] / length, tokens[1] / length)
+
+
+def _counted(estimate: Estimate) -> Pair:
+    tokens, share = estimate.tokens_per_second, estimate.request.counted_share
+    return None if tokens is None or share == 1 else (tokens[0] * share, tokens[1] * share)
 
 
 def _bubble(estimate: Estimate) -> Pair:

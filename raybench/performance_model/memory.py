@@ -260,7 +260,7 @@ class Held:
 def state_bytes(setup: TrainingSetup) -> float:
     """Bytes of optimizer state for each element trained."""
     name = setup.optimizer.removeprefix("paged-")
-    element = _STATE_8BIT_BYTES if name == "adamw-8bit" else setup.parameter_bytes
+    element = _STATE_8BIT_BYTES if name == "adamw-8bit" else setup.moment_bytes or setup.parameter_bytes
     return _STATE_ELEMENTS[name] * element
 
 

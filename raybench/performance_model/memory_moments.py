@@ -46,6 +46,9 @@ _CHUNKS = 8  # as torchtune's CEWithChunkedOutputLoss
 _UNPACKED_BYTES = 6
 # Elements of weights that DeepSpeed's ZeRO-3 keeps gathered at once (stage3_max_live_parameters, _max_reuse_distance).
 ZERO_LIVE = 10**9
+# Blocks whose activations are on the GPU where they are offloaded: of those a few tensors wait for the copy (five in
+# torchtune's OffloadActivations), and the next come back while one block is in its backward pass.
+_BLOCKS_WHILE_OFFLOADED = 2
 # The moments of shards at which those gradients are there that a backward pass has made.
 WITH_GRADIENTS = frozenset({"first block, backward", "embedding, backward", "embedding, reduce", "update"})
 
@@ -112,14 +115,19 @@ class Step:
         inputs = self.setup.tokens * checkpoint_bytes_per_token(kind, self.setup)
         return again * inputs + (1 - again) * self._activations_of(kind)
 
+    def kept(self, blocks: int) -> float:
+        """Kept on the GPU of so many blocks that wait for their backward pass."""
+        here = min(blocks, _BLOCKS_WHILE_OFFLOADED) if self.setup.offloads_activations else blocks
+        return here * self.kept_of_block
+
     @property
     def waiting(self) -> float:
         """Activations of the micro-batches of a pipeline that are on their way, beside the one that is computed."""
-        return (self.in_flight - 1) * self.model.layers * self.kept_of_block
+        return 0.0 if self.setup.offloads_activations else (self.in_flight - 1) * self.kept(self.model.layers)
 
     def activations(self, blocks: int) -> float:
         """Kept of the first so many blocks, the last of which is in its backward pass."""
-        return (blocks - 1) * self.kept_of_block + max(self.block_activations, self.kept_of_block)
+        return self.kept(blocks - 1) + max(self.block_activations, self.kept_of_block)
 
     @property
     def held(self) -> float:
@@ -130,7 +138,7 @@ class Step:
     def at_loss(self) -> float:
         """Kept of all blocks and of what follows them."""
         outer = self.setup.tokens * outer_bytes_per_token(self.model, self.setup)
-        return self.model.layers * self.kept_of_block + outer
+        return self.kept(self.model.layers) + outer
 
     @property
     def loss(self) -> float:
@@ -227,10 +235,10 @@ class Step:
 
     @property
     def unpacked(self) -> float:
-        """The largest weight of a 4-bit base, unpacked."""
+        """The largest weight of a base in 4 or 8 bits, unpacked."""
         if not self.setup.quantized:
             return 0.0
-        own = self.setup.loss == "plain" and self.setup.kernels == "plain"
+        own = self.setup.loss == "plain" and self.setup.kernels == "plain" and self.setup.packing != "8bit"
         return float(_largest_linear(self.model) * (_UNPACKED_BYTES if own else self.setup.compute_bytes))
 
     @property
@@ -318,7 +326,7 @@ def shard_moments(step: Step) -> dict[str, float]:
         "loss, backward": ahead + added + step.at_loss + step.loss_backward,
         "output layer, backward": ahead + added + step.at_loss + step.output_gradient,
         "last block, backward": gathered + added + head + step.activations(model.layers) + step.passing,
-        "last block, reduce": rest + added + head + gradient + copy + (model.layers - 1) * step.kept_of_block,
+        "last block, reduce": rest + added + head + gradient + copy + step.kept(model.layers - 1),
         "second last block, backward": gathered - (block if keeps else 0) + added + head + copy + before + step.passing,
         "second last block, gradients": gathered
         - (block if keeps else 0)
@@ -326,7 +334,7 @@ def shard_moments(step: Step) -> dict[str, float]:
         + head
         + copy
         + gradient
-        + max(model.layers - 2, 0) * step.kept_of_block,
+        + step.kept(max(model.layers - 2, 0)),
         "first block, backward": root + block + head + copy + loose + step.activations(1) + step.passing + step.held,
         "embedding, backward": root + table + copy + loose,
         "embedding, reduce": outer * (setup.compute_bytes + setup.reduced_bytes * (1 - 1 / step.shards)) + loose,

@@ -152,8 +152,8 @@ def _adapters(run: Fitting, _: float) -> tuple[str, Fitting] | None:
 
 
 def _packed_adapters(run: Fitting, _: float) -> tuple[str, Fitting] | None:
-    if run.setup.quantized:
+    if run.setup.quantized and run.setup.packing != "8bit":
         return None
     rank = run.setup.lora_rank or _LORA_RANK
-    setup = replace(run.setup, lora_rank=rank, quantized=True)
+    setup = replace(run.setup, lora_rank=rank, quantized=True, packing="nf4")
     return f"--lora-rank {rank} --qlora", replace(run, setup=setup)

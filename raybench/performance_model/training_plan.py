@@ -12,7 +12,7 @@ from raybench.performance_model.memory import estimate_memory, largest_batch
 from raybench.performance_model.parallel.choice import cut_requests
 from raybench.performance_model.parallel.programs import by_torchtitan, torchtitan_config
 from raybench.performance_model.step.request import EstimateRequest, least_setup
-from raybench.performance_model.training_setup import Strategy
+from raybench.performance_model.training_setup import Strategy, TrainingSetup
 
 _AS_FAST = 1.05
 _WORTH_IT = 1.1  # how much faster a way has to be that wants another framework than PyTorch's own DDP and FSDP
@@ -178,7 +178,7 @@ def _cuts(layout: Layout) -> tuple[bool, int, int]:
 
 def _plain_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
     """All strategies that cut nothing, with activations kept and computed again; of full shards in part as well."""
-    for strategy in _strategies(request.layout):
+    for strategy in _strategies(request.layout, request.setup):
         for checkpointing in (False, True):
             setup = replace(
                 request.setup,
@@ -199,9 +199,11 @@ def _selective(request: EstimateRequest) -> EstimateRequest | None:
     return by_torchtitan(request, replace(request.setup, checkpointing=False, selective=True))
 
 
-def _strategies(layout: Layout) -> tuple[Strategy, ...]:
+def _strategies(layout: Layout, setup: TrainingSetup) -> tuple[Strategy, ...]:
     if layout.world_size == 1:
         return ("ddp",)
+    if setup.packing == "8bit":  # FSDP lays a block's weights side by side, which bitsandbytes' scales do not survive
+        return ("ddp", "zero1", "zero2")
     return ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp", *(("fsdp-hybrid",) if layout.nodes > 1 else ()))
 
 

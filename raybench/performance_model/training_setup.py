@@ -14,19 +14,21 @@ Kernels = Literal["plain", "fused"]
 Loss = Literal[
     "plain", "fused", "fused-fp32", "chunked", "narrow", "transformers", "transformers-whole", "transformers-kept"
 ]
-Packing = Literal["nf4", "nf4-single", "gptq"]
+Packing = Literal["nf4", "nf4-single", "gptq", "8bit"]
 FrozenInputs = Literal["dropped", "kept", "held"]
 STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2", "zero3")
 OPTIMIZERS: tuple[Optimizer, ...] = (
     *("sgd", "momentum", "adam", "adamw", "adamw-8bit"),
     *("paged-adamw", "paged-adamw-8bit"),
 )
-# Bytes of a weight in 4 bits. NF4 with double quantisation: a byte for each 64 and fp32 for 256 of those, 0.127 bits
-# (Dettmers et al. 2023); without it an fp32 scale for each 64. GPTQ's groups of 128 are counted as the first.
+# Bytes of a weight in 4 bits, or in 8 (LLM.int8, fp8), whose scales a row are next to nothing. NF4 with double
+# quantisation: a byte for each 64 and fp32 for 256 of those, 0.127 bits (Dettmers et al. 2023); without it an fp32
+# scale for each 64. GPTQ's groups of 128 are counted as the first.
 PACKED_BYTES: dict[Packing, float] = {
     "nf4": 0.5 + 1 / 64 + 4 / (64 * 256),
     "nf4-single": 0.5 + 4 / 64,
     "gptq": 0.5 + 1 / 64 + 4 / (64 * 256),
+    "8bit": 1.0,
 }
 # The same under the names that DeepSpeed, Megatron-LM, accelerate and FSDP have for it.
 STRATEGY_ALIASES: dict[str, Strategy] = {
@@ -85,6 +87,9 @@ class TrainingSetup:
     in fp32 and kept, as is its cast (transformers' ``eager``). ``loss_open``: nobody says which loss it is; memory has
     ``loss``, times lie between it and a fused one.
 
+    ``moment_bytes``: an element of Adam's moments or of momentum, where not the parameters' (0; DeepSeek-V3's: bf16);
+    8-bit optimizers have their own. ``offloads_activations``: what blocks keep goes to the memory of the CPU and
+    comes back (torchtune's enable_activation_offloading, DeepSpeed's cpu_checkpointing).
     ``whole_state``: zero1 whose state is not sharded, replicas of a model that is cut (Megatron-LM's own DDP).
 
     zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
@@ -139,6 +144,8 @@ class TrainingSetup:
     wide_scores: bool = False
     loss_open: bool = False
     whole_state: bool = False
+    moment_bytes: int = 0
+    offloads_activations: bool = False
 
     def __post_init__(self) -> None:
         own = self.compute_bytes if self.strategy == "zero2" else _FP32_BYTES
@@ -187,6 +194,11 @@ class TrainingSetup:
         """Whether DeepSpeed shards replicas' state: Megatron-LM sums gradients in fp32, and has no ZeRO-2."""
         narrow = self.gradient_bytes == self.compute_bytes and not self.whole_state
         return self.strategy == "zero2" or (self.strategy == "zero1" and narrow)
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether weights and moments are in fp32, and activations stay on the GPU, as most programs have it."""
+        return self.parameter_bytes == _FP32_BYTES and not self.moment_bytes and not self.offloads_activations
 
     @property
     def has_optimizer_weights(self) -> bool:

@@ -52,6 +52,10 @@ _AMD_OF_2025 = ("MI325X", "MI350X", "MI355X")
 # than with the middle.
 _FP8_TIMES, _AMD_FP8_TIMES = 1.8, 1.6
 _FP8_BYTES, _FUSED_FP8_BYTES, _AMD_FP8_BYTES = (1.0, 9.0), (1.0, 3.0), (1.0, 27.0)
+# Bytes moved for each weight of a frozen base in 8 bits in each pass: read, written in 16 bits and read again; or as
+# slow as bitsandbytes unpacks one of 4 bits (``packed`` of the fit), since LLM.int8 looks for outliers in each input:
+# of T5-3B it takes twice as long as fp16 (huggingface.co/blog/hf-bitsandbytes-integration, "Is it faster").
+_BASE_8BIT_BYTES = (5.0, 10.3)
 # Elements of the residual stream and of the MLP's inner width that element-wise kernels read and write for a token and
 # block, forward and backward: norms, residual sums, rotation; SiLU or GELU and its product.
 _STREAM_PASSES, _INNER_PASSES = 20, 6
@@ -157,6 +161,7 @@ def work_of(
     has_separate = setup.has_separate_kernels
     host = _HOST_TIMES.get(gpu.name, _HOST_TIMES.get(gpu.name.split()[0], 1.0))
     gain, casts, unsure_casts = _fp8(gpu, model, setup) if dtype == "fp8" else (1.0, 0.0, 0.0)
+    cast_base, unsure_base = (size / bandwidth for size in _base_casts(model, setup))
     attended_seconds = tokens * computed * attention / (clock * peak * 1e12)
     head, unsure_head = _head(model, setup, is_held)
     moved, unsure_moved = logit_bytes(setup)
@@ -165,8 +170,8 @@ def work_of(
         at_peak=tokens * (products + attention) / (peak * 1e12),
         products=tokens * (products / gain + head) / (clock * peak * 1e12),
         unsure_products=tokens * unsure_head / (clock * peak * 1e12),
-        casts=casts,
-        unsure_casts=unsure_casts,
+        casts=casts + cast_base,
+        unsure_casts=unsure_casts + unsure_base,
         attention=slow * attended_seconds,
         unsure_attention=unsure * attended_seconds,
         masked=masked_more(setup, is_held, slow) * attended_seconds,
@@ -175,7 +180,7 @@ def work_of(
         logits=logits * moved,
         unsure_logits=logits * unsure_moved,
         adapters=tokens * _adapter_bytes(model, setup) / bandwidth,
-        packed=(2 + again) * model.linear_parameters / bandwidth if setup.quantized else 0.0,
+        packed=_unpacked_bytes(model, setup) / bandwidth,
         blocks=host * _started_blocks(model, setup) * (1 + again / 3),
         adapted=host * model.layers * targets * (1 + again / 3),
         hidden=model.hidden * _narrowness(gpu, setup, dtype),
@@ -184,6 +189,19 @@ def work_of(
         is_halved=any(name.startswith("GeForce") for name in gpu.devices),
         is_gptq=setup.packing == "gptq",
     )
+
+
+def _unpacked_bytes(model: Transformer, setup: TrainingSetup) -> float:
+    """One for each weight in 4 bits that is unpacked, in each pass."""
+    return (2 + setup.recomputed) * model.linear_parameters if setup.quantized and setup.packing != "8bit" else 0.0
+
+
+def _base_casts(model: Transformer, setup: TrainingSetup) -> tuple[float, float]:
+    """Bytes that a base in 8 bits has moved to be cast, on average, and how many more or fewer; in each pass."""
+    if not setup.quantized or setup.packing != "8bit":
+        return 0.0, 0.0
+    fewest, most = ((2 + setup.recomputed) * model.linear_parameters * each for each in _BASE_8BIT_BYTES)
+    return (fewest + most) / 2, (most - fewest) / 2
 
 
 def _started_blocks(model: Transformer, setup: TrainingSetup) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from raybench.performance_model.efficiency import Efficiency
     from raybench.performance_model.layout import Layout, Network
     from raybench.performance_model.step.request import EstimateRequest
-    from raybench.performance_model.training_setup import Kernels, Loss, Offload, Optimizer
+    from raybench.performance_model.training_setup import Kernels, Loss, Offload, Optimizer, Packing, Strategy
     from raybench.performance_model.transformer import Transformer
     from raybench.services.estimate_machine import Machine
     from raybench.services.planning.measured_setting import Setting
@@ -72,9 +72,12 @@ class EstimateOptions:
     parameter_dtype: str = "fp32"
     reduce_dtype: str = "fp32"
     optimizer: "Optimizer" = "adamw"
+    optimizer_dtype: str | None = None
+    gradient_dtype: str | None = None
     cpu_offload: "Offload" = "none"
     activation_checkpointing: bool = False
     selective_checkpointing: bool = False
+    offload_activations: bool = False
     no_flash_attention: bool = False
     native_attention: bool | None = None
     masked_attention: bool | None = None
@@ -86,11 +89,13 @@ class EstimateOptions:
     lora_rank: int = 0
     lora_targets: str | None = None
     qlora: bool = False
+    base_dtype: str | None = None
     efficiency: str | None = None
     price: float | None = None
     prices: str | None = None
     currency: str = _USUAL_CURRENCY
     epoch_samples: int | None = None
+    mean_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +169,8 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         kernels_known=options.kernels is not None,
         loss_known=options.loss is not None,
         power_watts=_power(options.power_limit, machine.gpu),
+        gradients_known=options.gradient_dtype is not None,
+        mean_tokens=at_least_one(options.mean_tokens, "--mean-tokens"),
     )
 
 
@@ -250,11 +257,14 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         whole_gradients=options.accumulation > 1 and not options.reduce_each,
         lora_rank=options.lora_rank,
         lora_targets=() if options.lora_targets is None else targets_of(options.lora_targets),
-        quantized=options.qlora,
+        quantized=options.qlora or options.base_dtype is not None,
+        packing=_packing(options),
+        moment_bytes=_moment_bytes(options),
+        offloads_activations=options.offload_activations,
         kernels=options.kernels or "plain",
         compiled=options.compile,
         loss=options.loss or "plain",
-        gradient_bytes=_gradient_bytes(options),
+        gradient_bytes=_gradient_bytes(options, strategy),
         reduce_bytes=BYTES[options.reduce_dtype],
         selective=options.selective_checkpointing,
         offload=options.cpu_offload,
@@ -263,11 +273,35 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
     return heaviest(setup, kernels_known=options.kernels is not None, loss_known=options.loss is not None)
 
 
-def _gradient_bytes(options: EstimateOptions) -> int:
+def _packing(options: EstimateOptions) -> "Packing":
+    if options.qlora and options.base_dtype not in (None, "nf4"):
+        raise UsageError(f"--qlora has a base in 4 bits, and --base-dtype is {options.base_dtype}; give one of them")
+    if options.base_dtype is not None and not options.lora_rank:
+        raise UsageError("--base-dtype is of a frozen base; give --lora-rank of at least 1 with it")
+    return "8bit" if options.base_dtype in ("int8", "fp8") else "nf4"
+
+
+def _moment_bytes(options: EstimateOptions) -> int:
+    if options.optimizer_dtype is None:
+        return 0
+    if options.optimizer.endswith("8bit") or options.optimizer == "sgd":
+        has = "moments in 8 bits" if options.optimizer != "sgd" else "no moments"
+        raise UsageError(f"--optimizer {options.optimizer} has {has}; leave --optimizer-dtype out")
+    return BYTES[options.optimizer_dtype]
+
+
+def _gradient_bytes(options: EstimateOptions, strategy: "Strategy") -> int:
     """Of ZeRO-1 and 2: DeepSpeed's are in the compute type; Megatron-LM, which cuts the model, adds them up in fp32.
 
     Unless it is told another type (``--grad-reduce-in-bf16``).
     """
+    if options.gradient_dtype is not None:
+        if strategy not in ("zero1", "zero2"):
+            raise UsageError(
+                f"--gradient-dtype is of zero1 and zero2; with {strategy} gradients have the parameters' type "
+                "(--parameter-dtype), and FSDP reduces them in --reduce-dtype"
+            )
+        return BYTES[options.gradient_dtype]
     cut = options.tensor_parallel * options.pipeline_parallel * options.context_parallel * options.expert_parallel > 1
     return BYTES[options.reduce_dtype] if cut else BYTES[options.dtype]
 

@@ -62,6 +62,37 @@ def middle_of(way: dict[str, Any]) -> float:
     return float((low * high) ** 0.5)
 
 
+@pytest.mark.parametrize(
+    ("options", "strategy", "told"),
+    [
+        (["--parameter-dtype", "bf16"], "fsdp", "dtype=torch.bfloat16"),
+        (["--optimizer-dtype", "bf16"], "fsdp", "--optim adamw_anyprecision --optim_args momentum_dtype=bfloat16,"),
+        (
+            ["--parameter-dtype", "bf16"],
+            "zero2",
+            '"bf16_master_weights_and_grads": true, "bf16_optimizer_states": true',
+        ),
+        (["--offload-activations"], "fsdp", "--activation_offloading True"),
+        (["--method", "lora", "--base-dtype", "int8"], "ddp", "--load_in_8bit True"),
+    ],
+)
+def test_what_is_stored_otherwise_is_told_to_the_program_and_raybench_train_is_not_asked(
+    options: list[str], strategy: str, told: str
+) -> None:
+    for given, is_told in ((options, True), (options[:2] if "--method" in options else [], False)):
+        ways = planned("llama-8b", "--gpu", "a100", *given)["ways"]
+        way = next(way for way in ways if way["strategy"] == strategy and way["fits"] is not False)
+        assert (told in " ".join(way["launch"])) is is_told
+        assert bool(way["command"]) is (not is_told and strategy != "zero2")
+        assert not is_told or not any(way["tensor_parallel"] * way["pipeline_parallel"] > 1 for way in ways)
+
+
+@pytest.mark.parametrize(("more", "share"), [((), 0.125), (("--masked-attention",), 1.0)])
+def test_the_tokens_of_packed_samples_are_those_they_have(more: tuple[str, ...], share: float) -> None:
+    plan = planned("llama-8b", "--gpu", "a100", "--samples", "8000", "--mean-tokens", "512", *more)
+    assert plan["tokens"] == 8000 * 4096 * share
+
+
 def test_where_no_speed_is_known_pytorch_s_own_ways_come_first() -> None:
     plan = planned("llama-8b", "--nodes", "4", "--memory", "80G")
     assert plan["ways"][0]["tokens_per_second"] is None

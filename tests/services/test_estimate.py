@@ -1,5 +1,8 @@
 """An estimate as a call. Its figures are in tests/cli/test_estimate.py and tests/performance_model."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from raybench.cli.estimate import command
@@ -25,6 +28,85 @@ def test_a_sequence_longer_than_the_model_is_made_for_is_said(length: int, said:
 def test_bounds_of_other_gpus_are_said_unless_they_are_given(gpu: str, given: str | None, said: bool) -> None:
     report = estimate(EstimateOptions(model="gpt2", gpu=gpu, efficiency=given)).report
     assert any("no published training on RTX A4000" in one for one in report.advice) is said
+
+
+LLAMA = 8_030_261_248
+ON_EIGHT: dict[str, Any] = {"gpu": "a100", "strategy": "fsdp"}
+PACKED: dict[str, Any] = {**ON_EIGHT, "lora_rank": 16}
+
+
+@pytest.mark.parametrize(
+    ("options", "part", "size"),
+    [
+        ({**ON_EIGHT, "optimizer_dtype": "bf16"}, "optimizer_state", 4 * LLAMA / 8),
+        ({**ON_EIGHT, "parameter_dtype": "bf16"}, "optimizer_state", 4 * LLAMA / 8),
+        ({**ON_EIGHT, "parameter_dtype": "bf16", "optimizer_dtype": "fp32"}, "optimizer_state", 8 * LLAMA / 8),
+        ({**ON_EIGHT, "optimizer": "momentum", "optimizer_dtype": "bf16"}, "optimizer_state", 2 * LLAMA / 8),
+        ({**ON_EIGHT, "strategy": "zero1"}, "gradients", 2 * LLAMA),
+        ({**ON_EIGHT, "strategy": "zero1", "gradient_dtype": "fp32"}, "gradients", 4 * LLAMA),
+        ({**ON_EIGHT, "strategy": "zero2", "gradient_dtype": "fp32"}, "gradients", 4 * LLAMA / 8),
+        ({**PACKED, "base_dtype": "int8"}, "parameters", (LLAMA + (LLAMA - 6_979_321_856)) / 8),
+        ({**PACKED}, "parameters", 2 * LLAMA / 8),
+    ],
+)
+def test_what_is_stored_in_another_type_is_as_large_as_that(options: dict[str, Any], part: str, size: float) -> None:
+    memory = estimate(EstimateOptions(**options)).report.memory
+    assert getattr(memory, part) == pytest.approx(size, rel=0.03)  # adapters, scales and padding
+
+
+def test_activations_that_wait_on_the_cpu_leave_the_gpu_and_take_the_time_of_two_copies() -> None:
+    here, there = (estimate(EstimateOptions(**ON_EIGHT, offload_activations=is_so)).report for is_so in (False, True))
+    assert there.memory.activations < 0.1 * here.memory.activations
+    moved = 2 * (here.memory.activations - there.memory.activations) / (0.8 * 31.5e9)
+    assert here.computation_seconds is not None
+    assert there.computation_seconds is not None
+    assert there.computation_seconds[0] == pytest.approx(moved, rel=0.1)  # PCIe is slower than the GPU
+    assert there.computation_seconds[1] == pytest.approx(here.computation_seconds[1] + moved, rel=0.1)
+    assert here.memory.optimizer_state == there.memory.optimizer_state
+
+
+def test_a_base_in_8_bits_is_cast_and_in_4_unpacked() -> None:
+    options: tuple[dict[str, Any], ...] = ({}, {"base_dtype": "fp8"}, {"qlora": True})
+    plain, cast, unpacked = (
+        estimate(EstimateOptions(**PACKED, **more, loss="fused", kernels="fused")).report for more in options
+    )
+    assert plain.memory.parameters > cast.memory.parameters > unpacked.memory.parameters
+    assert (plain.mfu or (0, 0))[1] > (cast.mfu or (0, 0))[1] > (unpacked.mfu or (0, 0))[1]
+
+
+@pytest.mark.parametrize(("masked", "epoch", "counted"), [(False, 0.25, 1.0), (None, 0.25, 1.0), (True, 1.0, 0.25)])
+def test_samples_shorter_than_the_sequence_are_packed_or_padded(
+    masked: bool | None, epoch: float, counted: float
+) -> None:
+    options = EstimateOptions(**ON_EIGHT, price=20, epoch_samples=10**6, masked_attention=masked)
+    whole, short = (estimate(replace(options, mean_tokens=size)).report for size in (None, 1024))
+    assert whole.cost is not None
+    assert short.cost is not None
+    assert short.tokens_per_second == whole.tokens_per_second
+    ratio = {name: getattr(short.cost, name)[0] / getattr(whole.cost, name)[0] for name in _OF_COST}
+    assert ratio == pytest.approx({"per_epoch": epoch, "per_million_tokens": 1 / counted})
+    told = short.counted_tokens_per_second
+    assert told == (None if counted == 1 else tuple(counted * rate for rate in whole.tokens_per_second or ()))
+
+
+_OF_COST = ("per_epoch", "per_million_tokens")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"gradient_dtype": "bf16"}, "of zero1 and zero2"),
+        ({"optimizer": "sgd", "optimizer_dtype": "bf16"}, "no moments"),
+        ({"optimizer": "adamw-8bit", "optimizer_dtype": "bf16"}, "8 bits"),
+        ({"base_dtype": "int8"}, "--lora-rank"),
+        ({"base_dtype": "int8", "qlora": True, "lora_rank": 8}, "give one of them"),
+        ({"mean_tokens": 4097}, "from 1 to the 4096"),
+        ({"mean_tokens": 0}, "--mean-tokens is 0"),
+    ],
+)
+def test_types_and_lengths_that_contradict_the_rest_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        estimate(EstimateOptions(**options))
 
 
 def test_an_estimate_that_cannot_be_is_refused() -> None:

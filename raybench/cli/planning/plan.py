@@ -59,11 +59,16 @@ _OPTIONS: list[Any] = [
     click.option("--method", type=click.Choice(["full", "lora", "qlora"]), default="full", show_default=True,
                  help="Train all parameters, adapters, or adapters over a 4-bit base."),
     click.option("--lora-rank", type=int, default=0, help="Of lora and qlora.  [default: 16]"),
+    click.option("--base-dtype", type=click.Choice(["nf4", "int8"]), help="Of the frozen base of lora; int8: as "
+                 "bitsandbytes loads it in 8 bits.  [default: that of the computation; nf4 with qlora]"),
     click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),
     click.option("--samples-per-step", type=int, help="Of all ranks together.  [default: about a million tokens; with "
                  "adapters 64 samples]"),
     click.option("--tokens", callback=_count, metavar="N", help="Of the whole training: 2T, 15B, 300M."),
-    click.option("--samples", callback=_count, metavar="N", help="Of an epoch, each of --sequence-length tokens."),
+    click.option("--samples", callback=_count, metavar="N", help="Of an epoch, each of --sequence-length tokens, or of "
+                 "--mean-tokens."),
+    click.option("--mean-tokens", type=int, metavar="N", help="Mean tokens of a sample, where --samples are packed to "
+                 "--sequence-length; padded ones (--masked-attention) take all of it."),
     click.option("--epochs", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True,
                  help="Over --samples."),
     click.option("--deadline", "deadline_seconds", callback=duration_of, metavar="TIME", help="48h, 30d; ends with 1 "
@@ -76,6 +81,12 @@ _OPTIONS: list[Any] = [
                  "[default: bf16; fp16 on a GPU without it]"),
     click.option("--optimizer", default="adamw", show_default=True, metavar="sgd|momentum|adam|adamw|adamw-8bit",
                  help="For the memory of its state."),
+    click.option("--parameter-dtype", type=click.Choice(["fp32", "bf16"]), default="fp32", show_default=True,
+                 help="Type in which parameters are stored and updated: of the master weights."),
+    click.option("--optimizer-dtype", type=click.Choice(["fp32", "bf16"]), help="Type of the optimizer's moments.  "
+                 "[default: the parameters']"),
+    click.option("--offload-activations", is_flag=True, help="Keep what blocks keep for their backward pass in the "
+                 "CPU's memory, as trl and torchtune can."),
     click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones.  "
                  "[default: unknown]"),
     click.option("--loss", type=click.Choice(["plain", "fused", "chunked", "transformers"]),

@@ -27,7 +27,8 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     ),
     "Workload": (
         "--suite", "--strategy", "--model", "--batch-size", "--sequence-length", "--sizes", "--p2p-size", "--dtype",
-        "--op", "--operation", "--root", "--placement", "--method", "--optimizer", "--gradient-accumulation-steps",
+        "--op", "--operation", "--root", "--placement", "--method", "--optimizer", "--optimizer-dtype",
+        "--gradient-dtype", "--gradient-accumulation-steps", "--offload-activations", "--mean-tokens",
         "--activation-checkpointing", "--selective-checkpointing", "--samples-per-step", "--tokens", "--samples",
         "--epochs", "--to", "--layouts", "--modes", "--compression", "--endpoint", "--keep-checkpoints",
     ),
@@ -38,7 +39,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "Model": (
         "--hidden-dims", "--layers", "--hidden-size", "--heads", "--kv-heads", "--intermediate-size", "--vocabulary",
         "--weights", "--kernels", "--loss", "--no-flash-attention", "--native-attention", "--masked-attention",
-        "--lora-rank", "--lora-alpha", "--lora-targets", "--adapter", "--qlora",
+        "--lora-rank", "--lora-alpha", "--lora-targets", "--adapter", "--qlora", "--base-dtype",
     ),
     "Parallelism": (
         "--sharding", "--shards", "--bucket-mib", "--bucket-view", "--comm-hook", "--powersgd-rank",

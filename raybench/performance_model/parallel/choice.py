@@ -26,9 +26,9 @@ def cut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
 
     With kernels and loss fused, as Megatron-LM, torchtitan and SageMaker's library have them; a dense model that
     torchtitan has not is one of transformers (accelerate), with what is known of its kernels. None for adapters, which
-    small groups of GPUs train.
+    small groups of GPUs train, nor for 16-bit weights or moments and offloaded activations.
     """
-    if request.setup.lora_rank or request.layout.world_size == 1:
+    if request.setup.lora_rank or request.layout.world_size == 1 or not request.setup.is_usual:
         return
     for layout in cut_layouts(request.model, request.layout, request.setup.sequence_length):
         strategies: tuple[Strategy, ...] = ("zero1", "fsdp") if layout.pipeline == 1 else ("zero1",)

@@ -35,7 +35,7 @@ def by_torchtitan(request: EstimateRequest, setup: TrainingSetup) -> EstimateReq
 
     torch.compile, which the command that is printed asks for unless it is ruled out, fuses kernels and loss.
     """
-    is_known = setup.optimizer in _OPTIMIZERS and request.dtype in _DTYPES and not setup.lora_rank
+    is_known = setup.optimizer in _OPTIMIZERS and request.dtype in _DTYPES and not setup.lora_rank and setup.is_usual
     if not is_known or torchtitan_config(request.model.name) is None:
         return None
     compiled = request.setup.compiled is not False

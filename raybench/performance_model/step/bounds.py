@@ -7,6 +7,7 @@ from raybench.performance_model.efficiency import Efficiency, expected_efficienc
 from raybench.performance_model.layout import Network
 from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of, stage_imbalance
 from raybench.performance_model.step.links import networks_of
+from raybench.performance_model.step.offload import offload_seconds
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import TrainingSetup
 
@@ -74,7 +75,8 @@ def _steps(
 ) -> tuple[StepSeconds, StepSeconds]:
     least, most = peak_seconds(request, peak_tflops)
     efficiency = computation_of(request)
-    work = efficiency.micro_batch_seconds(least)[0], efficiency.micro_batch_seconds(most)[1]
+    moved = offload_seconds(request)  # beside the computation, or before and after it
+    work = max(efficiency.micro_batch_seconds(least)[0], moved), efficiency.micro_batch_seconds(most)[1] + moved
     share, times = forward_share(request.setup), request.accumulation
     bubble = bubble_share(request.layout, times)
     shortest, longest = (

@@ -20,6 +20,8 @@ class EstimateRequest:
     Without a ``network`` nothing that takes its time is estimated; ``network_unknown`` says what to give,
     ``price_unknown`` why a node type has no list price. Where the
     kernels or the loss are not known, the setup has those that take most memory, and what takes least counts as well.
+    ``gradients_known``: the type in which they are added up was given. ``mean_tokens``: of a sample, where samples are
+    packed to the sequence length, or where attention is masked padded to it.
     ``power_watts``: what each GPU is limited to; None: to what it was made for.
     """
 
@@ -41,8 +43,15 @@ class EstimateRequest:
     kernels_known: bool = True
     loss_known: bool = True
     power_watts: float | None = None
+    gradients_known: bool = False
+    mean_tokens: int | None = None
 
     def __post_init__(self) -> None:
+        if self.mean_tokens is not None and not 1 <= self.mean_tokens <= self.setup.sequence_length:
+            raise UsageError(
+                f"--mean-tokens is {self.mean_tokens}; a sample has from 1 to the {self.setup.sequence_length} of "
+                "--sequence-length"
+            )
         if self.accumulation < 1:
             raise UsageError(f"{self.accumulation} micro-batches a step: there must be at least 1")
 
@@ -52,6 +61,18 @@ class EstimateRequest:
         if self.memory_bytes is None:
             return float("inf")
         return self.memory_bytes / (1 + SHORT_SHARE)
+
+    @property
+    def counted_share(self) -> float:
+        """Share of the tokens that are computed which are no padding: all of them, where samples are packed."""
+        is_padded = self.mean_tokens is not None and bool(self.setup.masked_attention)
+        return (self.mean_tokens or 0) / self.setup.sequence_length if is_padded else 1.0
+
+    @property
+    def samples_share(self) -> float:
+        """Sequences that a sample takes: one, or where samples are packed a part of one."""
+        is_packed = self.mean_tokens is not None and not self.setup.masked_attention
+        return (self.mean_tokens or 0) / self.setup.sequence_length if is_packed else 1.0
 
     @property
     def is_known(self) -> bool:
@@ -70,7 +91,9 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
         lean = replace(lean, kernels="fused", upcast=False, wide_scores=False)
     if lean.kernels == "fused":
         lean = replace(lean, keeps_least=True, has_8bit_inputs=request.dtype == "fp8")
-    if lean.is_zero:  # a program may add gradients up in the compute type as well: DeepSpeed, --grad-reduce-in-bf16
+    if (
+        lean.is_zero and not request.gradients_known
+    ):  # a program may add gradients up in the compute type as well: DeepSpeed, --grad-reduce-in-bf16
         lean = replace(lean, gradient_bytes=min(lean.gradient_bytes, lean.compute_bytes))
     if not request.is_known:  # most programs update with one fused kernel
         lean = replace(lean, fused_optimizer=True)

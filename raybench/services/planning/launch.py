@@ -11,6 +11,7 @@ from raybench.services.planning.frameworks import cut_lines, meeting_words, mixe
 if TYPE_CHECKING:
     from raybench.performance_model.step.request import EstimateRequest
     from raybench.performance_model.training_plan import Way
+    from raybench.performance_model.training_setup import TrainingSetup
 
 _SHARDING = {"fsdp": "full", "fsdp-grad-op": "grad-op", "fsdp-hybrid": "hybrid"}
 _ACCELERATE = {"fsdp": "FULL_SHARD", "fsdp-grad-op": "SHARD_GRAD_OP", "fsdp-hybrid": "HYBRID_SHARD"}
@@ -26,6 +27,7 @@ _OPTIMIZERS = {
 _SYNC_EACH = '{"gradient_accumulation_kwargs":{"sync_each_batch":true}}'  # without spaces: lines are wrapped there
 _FP8 = "fp8: linear layers of Transformer Engine or torchao, in the model itself"
 _ZERO_FILE = "zero.json"
+_OF_BYTES = {4: "float32", 2: "bfloat16"}
 _TRAINED = ("adamw", "adam", "sgd")  # optimizers of raybench train
 _USUAL_RANK = 16  # of LoRA there
 
@@ -73,7 +75,8 @@ def is_ours(request: "EstimateRequest") -> bool:
     adapted = bool(setup.quantized or setup.lora_rank)
     if request.layout.is_cut or setup.is_zero or setup.selective or (adapted and setup.strategy != "ddp"):
         return False
-    return setup.optimizer in _TRAINED and request.dtype != "tf32"
+    is_known = setup.is_usual and setup.packing != "8bit"
+    return is_known and setup.optimizer in _TRAINED and request.dtype != "tf32"
 
 
 def is_packed(request: "EstimateRequest") -> bool:
@@ -113,7 +116,7 @@ def launch_lines(way: "Way") -> tuple[str, ...]:
     if layout.is_cut or setup.selective:
         return *cut_lines(way, torchrun), *(fp8 if setup.strategy == "fsdp" else ())
     start = _accelerate(way) if setup.strategy in _ACCELERATE else f"{torchrun} train.py"
-    return start, f"transformers: {_trainer(way)}", *_adapter_lines(way), *_zero_lines(way), *fp8
+    return start, f"transformers: {_trainer(way)}", *_adapter_lines(way), *_stored_lines(way), *_zero_lines(way), *fp8
 
 
 def _trainer(way: "Way") -> str:
@@ -121,7 +124,7 @@ def _trainer(way: "Way") -> str:
     one = way.estimate.request
     words = [trainer_batch(way)]
     words += [_PRECISIONS[one.dtype]] if one.dtype in _PRECISIONS else []
-    words += [f"--optim {_OPTIMIZERS[one.setup.optimizer]}"] if one.setup.optimizer in _OPTIMIZERS else []
+    words += _optimizer_words(one.setup)
     words += ["--torch_compile True"] if one.setup.compiled else []
     words += ["--use_liger_kernel True"] if one.setup.kernels == "fused" else []
     words += (
@@ -130,6 +133,22 @@ def _trainer(way: "Way") -> str:
     words += [f"--accelerator_config {shlex.quote(_SYNC_EACH)}"] if reduces_each(way) else []
     words += [f"--deepspeed {_ZERO_FILE}"] if one.setup.is_zero else []
     return " ".join(words)
+
+
+def _optimizer_words(setup: "TrainingSetup") -> list[str]:
+    if setup.optimizer in ("adam", "adamw") and setup.moment_bytes and not setup.is_zero:
+        kind = _OF_BYTES[setup.moment_bytes]
+        return [f"--optim adamw_anyprecision --optim_args momentum_dtype={kind},variance_dtype={kind}"]
+    return [f"--optim {_OPTIMIZERS[setup.optimizer]}"] if setup.optimizer in _OPTIMIZERS else []
+
+
+def _stored_lines(way: "Way") -> tuple[str, ...]:
+    """Of weights that are stored in 16 bits (but by DeepSpeed, whose file says so), and activations on the CPU."""
+    setup = way.estimate.request.setup
+    told = ["trl: --activation_offloading True"] if setup.offloads_activations else []
+    if setup.parameter_bytes < 4 and not setup.lora_rank and not setup.is_zero:
+        told.append("the model: loaded in bfloat16 (dtype=torch.bfloat16), so that no fp32 weights are kept")
+    return tuple(told)
 
 
 def _accelerate(way: "Way") -> str:
@@ -147,6 +166,7 @@ def _adapter_lines(way: "Way") -> tuple[str, ...]:
     if not one.setup.lora_rank:
         return ()
     packed = " --load_in_4bit True --bnb_4bit_quant_type nf4" if one.setup.quantized else ""
+    packed = " --load_in_8bit True" if one.setup.packing == "8bit" else packed
     if packed and one.setup.strategy in _ACCELERATE:
         kind = {"fp16": "float16", "bf16": "bfloat16", "fp8": "bfloat16"}.get(one.dtype, "float32")
         packed += f" --bnb_4bit_quant_storage {kind} --dtype {kind}"
@@ -157,6 +177,12 @@ def _adapter_lines(way: "Way") -> tuple[str, ...]:
     return (words,)
 
 
+def _narrow(setup: "TrainingSetup") -> dict[str, bool]:
+    """DeepSpeed's words for weights, gradients and moments in 16 bits."""
+    weights = {"bf16_master_weights_and_grads": True} if setup.parameter_bytes < 4 else {}
+    return weights | ({"bf16_optimizer_states": True} if setup.moment_bytes == 2 or weights else {})
+
+
 def _zero_lines(way: "Way") -> tuple[str, ...]:
     one = way.estimate.request
     if not one.setup.is_zero:
@@ -164,7 +190,7 @@ def _zero_lines(way: "Way") -> tuple[str, ...]:
     mixed = "bf16" if one.dtype == "fp8" else one.dtype
     told = {
         "zero_optimization": {"stage": int(one.setup.strategy[-1])},
-        **({mixed: {"enabled": True}} if mixed in ("bf16", "fp16") else {}),
+        **({mixed: {"enabled": True, **_narrow(one.setup)}} if mixed in ("bf16", "fp16") else {}),
         "train_micro_batch_size_per_gpu": one.setup.batch_size,
         "gradient_accumulation_steps": one.accumulation,
     }

@@ -152,6 +152,9 @@ def _setup_differences(setting: Setting, request: "EstimateRequest") -> Iterator
         ("offload", setup.offload != "none"),
         ("attention without flash", not setup.flash_attention),
         ("masked attention", setup.masked_attention),
+        ("offloaded activations", setup.offloads_activations),
+        (f"moments of {setup.moment_bytes} bytes", setup.moment_bytes not in (0, _FP32_BYTES)),
+        ("a base in 8 bits", setup.packing == "8bit"),
         (f"parameters of {setup.parameter_bytes} bytes", setup.parameter_bytes != _FP32_BYTES),
     )
     yield from (f"asked with {text}" for text, is_so in asked_otherwise if is_so)

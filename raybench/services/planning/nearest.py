@@ -11,6 +11,7 @@ _MOST_TIMES_NODES = 64
 Changes = dict[str, str | int]  # options of raybench plan
 Best = Callable[["PlanOptions"], str | None]  # a plan's best way in words; None: it has none that fits
 _FUSED: Changes = {"kernels": "fused", "loss": "fused"}
+_PACKED: Changes = {"method": "qlora"}
 
 
 def nearest_plan(options: "PlanOptions", best_of: Best) -> str:
@@ -36,7 +37,9 @@ def nearest_plan(options: "PlanOptions", best_of: Best) -> str:
 def changed(options: "PlanOptions", changes: Changes) -> "PlanOptions":
     """The plan with these options."""
     own = {name: value for name, value in changes.items() if name in ("nodes", "method", "samples_per_step")}
-    rest = {name: value for name, value in changes.items() if name not in own}
+    rest: dict[str, str | int | None] = {name: value for name, value in changes.items() if name not in own}
+    if _PACKED.items() <= own.items():  # which has a base of its own
+        rest["base_dtype"] = None
     return replace(options, **own, machine=replace(options.machine, **rest))  # type: ignore[arg-type]  # as named
 
 
@@ -78,5 +81,4 @@ def _adapters(options: "PlanOptions") -> list[Changes]:
 
 
 def _adapters_on_more(options: "PlanOptions") -> list[Changes]:
-    packed: Changes = {"method": "qlora"}
-    return [packed | changes for changes in _nodes(options)] if options.method != "qlora" else []
+    return [_PACKED | changes for changes in _nodes(options)] if options.method != "qlora" else []

@@ -143,6 +143,8 @@ def _machine(options: PlanOptions) -> EstimateOptions:
     at_least_one(options.machine.gpus_per_node, "--gpus-per-node")
     if options.method == "full" and options.machine.lora_rank:
         raise UsageError("--lora-rank is of adapters; give --method lora or qlora with it")
+    if options.method == "full" and options.machine.base_dtype:
+        raise UsageError("--base-dtype is of the base of adapters; give --method lora with it")
     per_node = options.machine.gpus_per_node or (machine.node.gpus if machine.node else 8)
     adapters = options.method != "full"
     return replace(
@@ -186,7 +188,8 @@ def _goal(options: PlanOptions, request: "EstimateRequest") -> Goal:
     if options.samples is not None:
         if tokens is not None:
             raise UsageError("--tokens and --samples say the same; give one of them")
-        tokens = _all_tokens(options.samples, options.epochs, request.setup.sequence_length)
+        packed = round(request.setup.sequence_length * request.samples_share)
+        tokens = _all_tokens(options.samples, options.epochs, packed)
     if tokens is not None and not 1 <= tokens <= _MOST_TOKENS:
         raise UsageError(f"a training of {tokens} tokens is none; there must be from 1 to {_MOST_TOKENS:.0e}")
     if tokens is None and (options.deadline_seconds is not None or options.budget is not None):

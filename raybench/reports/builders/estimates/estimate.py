@@ -224,6 +224,8 @@ def _time(estimate: EstimateReport) -> Iterator[Row]:
             yield name, " to ".join(map(format_seconds, pair)), formula
     if estimate.tokens_per_second is not None:
         yield "tokens/s", between(estimate.tokens_per_second), ""
+    if estimate.counted_tokens_per_second is not None:
+        yield "tokens/s without padding", between(estimate.counted_tokens_per_second), "mean tokens / sequence length"
     if estimate.samples_per_second is not None:
         yield "samples/s", between(estimate.samples_per_second), "ranks x batch size x micro-batches / step"
     if estimate.mfu is not None:

@@ -57,7 +57,9 @@ def _time(estimate: EstimateReport) -> Iterator[Row]:
         if pair is not None:
             yield name, " to ".join(map(format_seconds, pair))
     if estimate.tokens_per_second is not None:
-        yield "tokens/s", between(estimate.tokens_per_second)
+        counted = estimate.counted_tokens_per_second
+        without = "" if counted is None else f", without padding {between(counted)}"
+        yield "tokens/s", between(estimate.tokens_per_second) + without
     if estimate.mfu is not None:
         yield "MFU", f"{estimate.mfu[0]:.1%} to {estimate.mfu[1]:.1%}"
     yield "communication", f"{sent.wire_bytes_per_rank / 1e9:.3f} GB sent a rank and step, alone {alone}"

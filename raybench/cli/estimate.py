@@ -41,8 +41,8 @@ _OPTIONS: list[Any] = [
                  "zero3, fsdp-grad-op, fsdp-hybrid; or distributed-optimizer, FULL_SHARD, HYBRID_SHARD, ..."),
     click.option("--tensor-parallel", "--tp", type=int, default=1, show_default=True, help="Ranks over which each "
                  "layer is cut."),
-    click.option("--sequence-parallel/--no-sequence-parallel", default=True, help="With --tensor-parallel: also spread "
-                 "what is as wide as the model.  [default: on]"),
+    click.option("--sequence-parallel/--no-sequence-parallel", default=None, help="With --tensor-parallel: also spread "
+                 "what is as wide as the model.  [default: on, but with zero2]"),
     click.option("--pipeline-parallel", "--pp", type=int, default=1, show_default=True, help="Stages of a pipeline "
                  "(1F1B)."),
     click.option("--virtual-stages", "--vpp", type=int, default=1, show_default=True, help="Parts of the model that "

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory_moments import Step, replica_moments, shard_moments
+from raybench.performance_model.memory_moments import Step, has_buckets, replica_moments, shard_moments
 from raybench.performance_model.parallel.megatron import (
     MEGATRON_FRAGMENTATION_SHARE,
     MEGATRON_NCCL_BYTES,
@@ -134,6 +134,8 @@ def estimate_memory(
 
     ``accumulation``: micro-batches of a step, of which a pipeline holds several at once.
     """
+    if setup.strategy == "zero1" and setup.is_deepspeeds and accumulation == 1 and not layout.is_cut:
+        setup = replace(setup, strategy="zero2")  # what is reduced is let go there as well (stage_1_and_2.py)
     if is_megatrons(model, setup, layout):
         return _of_megatron(_whole_or_part(model, as_megatrons(setup), layout, accumulation), layout)
     return _whole_or_part(model, setup, layout, accumulation)
@@ -186,7 +188,8 @@ def _stage_memory(model: Transformer, setup: TrainingSetup, layout: Layout, in_f
         context=CONTEXT_BYTES + (NCCL_BYTES if layout.world_size > 1 else 0),
         fragmentation=0,
         moments={
-            name: int(copies + size + (0 if name == "update" else step.waiting)) for name, size in moments.items()
+            name: int(size + (copies if has_buckets(setup, name) else 0) + (0 if name == "update" else step.waiting))
+            for name, size in moments.items()
         },
         gradients_kept=setup.keeps_gradients,
     )

@@ -266,6 +266,14 @@ class Step:
         return 2.0 * self.setup.tokens * self.model.hidden * self.setup.compute_bytes if spread else 0.0
 
 
+def has_buckets(setup: TrainingSetup, moment: str) -> bool:
+    """Whether buckets of gradients are there: DeepSpeed's ZeRO-1 and 2 have them for a backward pass only.
+
+    ``backward`` makes them and the end of the reduction lets them go (deepspeed/runtime/zero/stage_1_and_2.py 0.16.4).
+    """
+    return not setup.is_deepspeeds or moment.endswith("backward")
+
+
 def _largest_linear(model: Transformer) -> int:
     sizes = [size for kind in model.kinds() for size in kind.linears().values()]
     return max((inputs * outputs for inputs, outputs in sizes), default=0)

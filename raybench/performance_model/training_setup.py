@@ -123,7 +123,7 @@ class TrainingSetup:
     reduce_bytes: int = 4
     selective: bool = False
     offload: Offload = "none"
-    sequence_parallel: bool = True
+    sequence_parallel: bool | None = None
     sequence_shards: int = 1
     upcast: bool = False
     recomputed_share: float = 1.0
@@ -190,6 +190,15 @@ class TrainingSetup:
         return self.strategy in ("zero1", "zero2")
 
     @property
+    def spreads_sequence(self) -> bool:
+        """Whether tensor parallelism spreads what is as wide as the model; where nobody says, all do but with ZeRO-2.
+
+        Programs that have both leave it out unless told: PaddleNLP (``sequence_parallel: 0`` in its llm/llama/*.json),
+        Megatron-DeepSpeed.
+        """
+        return self.strategy != "zero2" if self.sequence_parallel is None else self.sequence_parallel
+
+    @property
     def is_deepspeeds(self) -> bool:
         """Whether DeepSpeed shards replicas' state: Megatron-LM sums gradients in fp32, and has no ZeRO-2."""
         narrow = self.gradient_bytes == self.compute_bytes and not self.whole_state
@@ -220,9 +229,10 @@ class TrainingSetup:
     def keeps_gradients(self) -> bool:
         """Whether gradients, of shards those of the shards, are there before the last backward pass makes them.
 
-        Always in Megatron-LM, whose buffers stay (core/distributed/param_and_grad_buffer.py).
+        Always in Megatron-LM (core/distributed/param_and_grad_buffer.py) and in DeepSpeed's ZeRO-3 (stage3.py,
+        ``grad_partitions_flat_buffer``), whose buffers stay.
         """
-        stays = self.is_zero and not self.is_deepspeeds
+        stays = self.strategy == "zero3" or (self.is_zero and not self.is_deepspeeds)
         return (self.gradients_kept or stays) and not self.adds_up_whole
 
     @property

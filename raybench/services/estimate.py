@@ -49,7 +49,7 @@ class EstimateOptions:
     gpus_per_node: int | None = None
     strategy: str = "ddp"
     tensor_parallel: int = 1
-    sequence_parallel: bool = True
+    sequence_parallel: bool | None = None
     pipeline_parallel: int = 1
     virtual_stages: int = 1
     context_parallel: int = 1

@@ -157,7 +157,7 @@ def local_setup(setup: TrainingSetup, layout: Layout) -> TrainingSetup:
     return replace(
         setup,
         sequence_length=math.ceil(setup.sequence_length / layout.context),
-        sequence_shards=layout.tensor if setup.sequence_parallel else 1,
+        sequence_shards=layout.tensor if setup.spreads_sequence else 1,
         whole_gradients=setup.whole_gradients or keeps_gathered(setup, layout),
     )
 

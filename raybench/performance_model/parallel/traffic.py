@@ -35,7 +35,7 @@ def _tensor(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator
     product itself.
     """
     size = int(local.tokens * part.hidden * local.compute_bytes)
-    operations: tuple[Operation, ...] = ("all_gather", "reduce_scatter") if local.sequence_parallel else ("all_reduce",)
+    operations: tuple[Operation, ...] = ("all_gather", "reduce_scatter") if local.spreads_sequence else ("all_reduce",)
     passes = {"forward": 1, "backward": 2 if local.checkpointing or local.selective else 1}
     for phase, times in passes.items():
         for operation in operations:
@@ -46,7 +46,7 @@ def _tensor(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator
                 group=layout.tensor_group,
                 count=2 * part.layers * times,
                 blocking=True,
-                overlappable=local.sequence_parallel and local.kernels == "fused",
+                overlappable=local.spreads_sequence and local.kernels == "fused",
             )
 
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
@@ -25,6 +25,7 @@ from raybench.execution.node_actors.answers import decode_answer, encode_answer
 from raybench.execution.node_actors.messages import RankEvent, RanksStopped, StopRanks, decode_request, encode
 from raybench.execution.node_actors.node_actor import NodeActor
 from raybench.execution.node_actors.node_actors import NodeActors
+from tests.processes.waiting import come_true
 
 NODE_ACTOR = """
 import sys, threading, time
@@ -87,13 +88,6 @@ def gone(processes: list[psutil.Process], seconds: float) -> bool:
     return not psutil.wait_procs(processes, timeout=seconds)[1]
 
 
-def come_true(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_node_actor_that_is_killed_takes_its_ranks_and_files_along(number: signal.Signals) -> None:
     with measuring(lease=60) as (process, started, folder):
@@ -115,8 +109,9 @@ def test_a_node_actor_that_nobody_calls_while_it_measures_ends_it_all() -> None:
 PREPARING = """
 import sys, time
 from raybench.execution.node_actors.node_actor import NodeActor
+begun = time.monotonic()
 actor = NodeActor(host_socket="/nowhere", lease_seconds=2.0)
-print(actor._folder, flush=True)
+print(begun, actor._folder, flush=True)
 for _ in range(int(sys.argv[1])):
     time.sleep(0.4)
     actor.beat()
@@ -130,10 +125,10 @@ def test_a_node_actor_that_is_prepared_lives_as_long_as_its_driver(beats: int) -
     with subprocess.Popen([sys.executable, "-c", PREPARING, str(beats)], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            folder, begun = Path(process.stdout.readline().strip()), time.monotonic()
+            begun, folder = process.stdout.readline().split()  # by the clock of all processes: we may read it late
             assert process.wait(60) == 0
-            assert time.monotonic() - begun > 0.4 * beats + 1.9
-            assert not folder.exists()
+            assert time.monotonic() - float(begun) > 0.4 * beats + 1.9
+            assert not Path(folder).exists()
         finally:
             process.kill()
 
@@ -169,6 +164,14 @@ def serve_as_rank_host(connection: Connection, last_words: bytes | None) -> None
             connection.send_bytes(encode(RanksStopped()))
 
 
+def waiting_poll(pool: ThreadPoolExecutor, actor: NodeActor) -> Future[list[bytes]]:
+    """A poll in a thread of its own, which knows by now for which launch it waits."""
+    before = actor._heard
+    late = pool.submit(actor.poll, 60.0)
+    assert come_true(lambda: actor._heard != before, 60)
+    return late
+
+
 @pytest.mark.parametrize("last_words", [None, b"the end of launch 1"])
 def test_what_ranks_say_is_for_the_polls_of_their_own_launch(tmp_path: Path, last_words: bytes | None) -> None:
     """A poll may wait for a second after its launch: it took the next one's first words, such as a rank's death."""
@@ -179,8 +182,7 @@ def test_what_ranks_say_is_for_the_polls_of_their_own_launch(tmp_path: Path, las
         threading.Thread(target=serve_as_rank_host, args=(listener.accept(), last_words), daemon=True).start()
         actor.start(*no_ranks)
         assert actor.poll(60.0) == [b"of launch 1"]
-        late = pool.submit(actor.poll, 60.0)
-        assert come_true(late.running, 60)
+        late = waiting_poll(pool, actor)
         actor.stop()
         actor.start(*no_ranks)
         assert actor.poll(60.0) == [b"of launch 2"]
@@ -204,9 +206,7 @@ def test_what_the_agent_said_last_is_heard_by_whoever_ends_it(tmp_path: Path) ->
         while len(heard) < 2:  # the launch's word and the agent's, by one poll or two
             heard += actor.poll(60.0)
         assert encode_event(AgentSaid(data=b"first")) in heard
-        late = pool.submit(actor.poll, 60.0)
-        assert come_true(late.running, 60)
-        time.sleep(0.1)  # it waits by then
+        late = waiting_poll(pool, actor)
         began = time.monotonic()
         actor.stop()
         assert late.result() == []

@@ -65,7 +65,8 @@ def measure(self, stack, joined):
         case "limit" | "limit-stopped" | "signal":
             head = subprocess.Popen([gcs, "60"])
             if trouble == "limit-stopped":
-                time.sleep(0.5)  # until it has its own program
+                while gcs not in Path(f"/proc/{head.pid}/cmdline").read_text():
+                    time.sleep(0.01)  # until it has its own program
                 head.send_signal(signal.SIGSTOP)
             kind = "interrupted" if trouble == "signal" else "time-limit"
             self.record.incidents.append(Incident(kind=kind, reason="it is over"))

@@ -168,7 +168,7 @@ def test_a_shaped_link_carries_its_rate(lab: Lab, rate: str, direction: str) -> 
 def test_a_link_without_limit_is_fast_again(lab: Lab) -> None:
     lab.shape(lab.nodes[2], "10mbit")
     lab.shape(lab.nodes[2], None)
-    assert transfer(lab.nodes[0], lab.nodes[2]) > 1e9
+    assert transfer(lab.nodes[0], lab.nodes[2]) > 1e8  # ten times the limit: how fast it is, the processors decide
 
 
 def test_ssh_reaches_a_node_and_checks_its_key(lab: Lab) -> None:

@@ -1,5 +1,6 @@
 """Large logs are read in pieces, by several processes: the answers are those of one process that reads every line."""
 
+import mmap
 import os
 import random
 import threading
@@ -22,6 +23,7 @@ from diagnostics.scanning.gate import Gate
 from diagnostics.scanning.literals import KNOWN_CONNECTED
 from diagnostics.scanning.sifting import Piece
 from diagnostics.scanning.unmarked import FOREIGN
+from tests.processes.waiting import come_true
 
 CASES = Path(__file__).parents[1] / "cases"
 
@@ -326,16 +328,20 @@ def test_a_part_of_a_file_is_read_from_its_place_on(tmp_path: Path) -> None:
 
 
 def test_what_a_process_that_ends_early_leaves_is_told() -> None:
-    own = os.getpid()
+    own, first = os.getpid(), [True]
+    other_lives, living = os.pipe()
 
     def work(number: int) -> tuple[int, bool]:
-        if os.getpid() == own:
-            time.sleep(0.2)  # the other one takes its item first
-        elif number >= 1:
+        if os.getpid() == own and first:
+            first.clear()
+            os.close(living)
+            os.read(other_lives, 1)  # comes back once the other one has ended, with an item that it has taken
+        elif os.getpid() != own and number >= 1:
             os._exit(9)
         return number, os.getpid() == own
 
     done = list(map_ahead(work, range(8), 2))
+    os.close(other_lives)
     left = done.index(None)
     assert [one[0] for one in done if one] == [number for number in range(8) if number != left], "this one goes on"
     assert all(one == (number, True) for number, one in enumerate(done) if number > 1 and one)
@@ -465,18 +471,25 @@ def test_what_is_done_by_whichever_process_is_free_comes_in_order(count: int) ->
 
 
 def test_processes_that_are_ahead_of_a_slow_one_wait_and_hold_little() -> None:
-    began, own, first = time.monotonic(), os.getpid(), [True]
+    own, first, shared = os.getpid(), [True], mmap.mmap(-1, 3)
+    slow_has_one, done_here, slow_is_through = range(3)  # what both processes know
 
-    def work(_number: int) -> tuple[float, bytes]:
-        if first and first.pop():  # of each process; the other one has an item by the time this one goes on
-            time.sleep(0.1 if os.getpid() == own else 0.9)
-        return time.monotonic() - began, bytes(2**20)
+    def work(_number: int) -> tuple[bool, bytes]:
+        if os.getpid() == own:
+            assert come_true(lambda: shared[slow_has_one])
+            shared[done_here] += 1
+        elif first and first.pop():
+            shared[slow_has_one] = 1
+            come_true(lambda: shared[done_here] >= MOST_EARLY)
+            time.sleep(0.2)  # for more, which there must not be
+            shared[slow_is_through] = 1
+        return bool(shared[slow_is_through]), bytes(2**20)
 
     found = [one for one in map_ahead(work, range(60), 2) if one]
     assert len(found) == 60
-    at = [seconds for seconds, _ in found]
-    assert max(at[2 : 2 + MOST_EARLY]) < 0.8, "done while the slow one works"
-    assert min(at[MOST_EARLY + 4 :]) > 0.8, "not before it is through"
+    late = [through for through, _ in found]
+    assert not any(late[2 : 2 + MOST_EARLY]), "done while the slow one works"
+    assert all(late[MOST_EARLY + 4 :]), "not before it is through"
 
 
 def test_without_a_scanner_each_shape_of_a_line_is_searched_once_and_told_by_what_it_holds() -> None:

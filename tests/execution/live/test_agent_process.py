@@ -13,6 +13,7 @@ from diagnostics.agent.message_reader import MessageReader
 from diagnostics.agent.messages import Clock, Message, Source
 from raybench.execution.node_actors import agent_process
 from raybench.execution.node_actors.agent_process import AgentProcess
+from tests.processes.waiting import come_true, has_ended
 
 PARENT = """
 import sys, time
@@ -42,10 +43,7 @@ def test_an_agent_ends_with_its_parent_even_if_it_is_stopped(tmp_path: Path, sto
         agent.suspend()
     parent.kill()
     parent.wait()
-    deadline = time.monotonic() + 60
-    while agent.is_running() and agent.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not agent.is_running() or agent.status() == psutil.STATUS_ZOMBIE
+    assert come_true(lambda: has_ended(agent.pid))
 
 
 def test_an_agent_speaks_until_it_is_ended(tmp_path: Path) -> None:
@@ -70,9 +68,7 @@ def test_what_an_agent_says_while_it_is_ended_is_heard(tmp_path: Path, monkeypat
     monkeypatch.setattr(agent_process, "_END_SECONDS", 60.0)  # its niceness is 10 and more: it may wait for a processor
     said: list[bytes] = []
     agent = AgentProcess("gpu-1", str(tmp_path), said.append)
-    deadline = time.monotonic() + 60
-    while not said and time.monotonic() < deadline:
-        time.sleep(0.01)
+    assert come_true(lambda: said)
     agent.end()
     assert b"".join(said) == b"x\nlast words\n"
 
@@ -116,14 +112,11 @@ def test_a_noisy_agent_is_passed_on_at_a_bounded_rate(tmp_path: Path, monkeypatc
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(agent_process, "MODULE", "noisy")
     said: list[bytes] = []
-    agent = AgentProcess("gpu-1", str(tmp_path), said.append)
-    deadline = time.monotonic() + 60
-    while not said and time.monotonic() < deadline:
-        time.sleep(0.01)
     began = time.monotonic()
-    time.sleep(1.5)
+    agent = AgentProcess("gpu-1", str(tmp_path), said.append)
+    assert come_true(lambda: len(said) > 3)
     agent.end()
-    assert 1 <= len(said) <= 2 + (time.monotonic() - began) / agent_process._PAUSE_SECONDS
+    assert len(said) <= 2 + (time.monotonic() - began) / agent_process._PAUSE_SECONDS
     assert max(map(len, said)) <= 2**16
 
 

@@ -14,6 +14,7 @@ import pytest
 from raybench.execution.incidents.doing import frame_text, library_text
 from raybench.execution.ranks import native_stack
 from raybench.execution.ranks.native_stack import is_native, main_frames, native_stacks
+from tests.processes.waiting import come_true, state_of
 
 SLEEPER = "import time\ndef nap():\n    print('ready', flush=True)\n    time.sleep(60)\nnap()\n"
 
@@ -23,6 +24,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
+        assert come_true(lambda: state_of(child.pid) == "S")  # it may still be about to
         yield child
         child.kill()
 

@@ -18,7 +18,7 @@ def service(answer: bytes | None) -> Iterator[tuple[int, list[bytes]]]:
     heard: list[bytes] = []
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(5)
+        listener.settimeout(60)
 
         def serve() -> None:
             try:
@@ -29,7 +29,7 @@ def service(answer: bytes | None) -> Iterator[tuple[int, list[bytes]]]:
                 while not b"".join(heard).endswith(b"STATUS\n"):
                     heard.append(connection.recv(1024))
                 if answer is None:
-                    over.wait(10)
+                    over.wait(60)
                 else:
                     connection.sendall(answer)
 
@@ -55,7 +55,7 @@ def test_a_service_that_does_not_answer_costs_seconds() -> None:
     begun = time.monotonic()
     with service(None) as (port, _):
         assert ras_report([os.getpid()], f"127.0.0.1:{port}") is None
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30
 
 
 def test_an_answer_without_end_is_cut() -> None:

@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import runpy
+import secrets
 import socket
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from raybench.preflight import probe_answer
 from tests.preflight.alarm_cases import AlarmCase
 from tests.preflight.alarm_table import ALARM_CASES
 from tests.preflight.test_checks import CASES
+from tests.processes.waiting import come_true, has_ended
 
 _PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 
@@ -89,9 +91,7 @@ def test_a_file_system_that_does_not_answer_costs_its_own_reading_only(
     readings = asked.finish(time.monotonic() + 5)
     assert set(readings["file_systems"]["value"]) == {"/", "/dev/shm"}
     assert readings[f"file_system:{tmp_path}"]["status"] == "timeout"
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{hung}/stat").exists() and Path(f"/proc/{hung}/stat").read_text().split()[2] != "Z":
-        assert time.monotonic() < deadline
+    assert come_true(lambda: has_ended(hung))
     with pytest.raises(ChildProcessError):
         os.waitpid(hung, 0) and os.waitpid(hung, 0)
 
@@ -103,6 +103,14 @@ def test_the_rules_of_a_container_network_are_left_out() -> None:
     assert filters.firewall_rules(text) == ":INPUT DROP [0:0]\n-A INPUT -s 10.0.0.0/8 -j REJECT"
     chain = "type filter hook input priority filter; policy drop;"
     assert filters.firewall_rules(f"table inet filter {{\n\tchain input {{\n\t\t{chain}\n\t}}\n}}") == f"\t\t{chain}"
+
+
+@pytest.fixture
+def own_door(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A listener ends the one that an earlier preflight of the same user left: another test's, on this machine."""
+    door = f"\0{secrets.token_hex(8)}"
+    monkeypatch.setattr(ports, "_DOOR", door)
+    return door
 
 
 def free_port() -> int:
@@ -144,15 +152,14 @@ def test_a_host_is_tried_at_each_of_its_addresses_and_never_at_ours(
     assert answer("", "[fd00::7]", "") == "connected"
 
 
+@pytest.mark.usefixtures("own_door")
 def test_a_listener_ends_when_all_have_called_and_when_the_next_probe_needs_its_ports() -> None:
     port = free_port()
     assert ports.listen([port], 60, 2)["value"] == {str(port): "listening"}
     assert ports.attempt("127.0.0.1", port, 5) == "connected"
     assert ports.listen([port], 60, 1)["value"] == {str(port): "listening"}  # in the place of the first
     assert ports.attempt("127.0.0.1", port, 5) == "connected"
-    deadline = time.monotonic() + 20
-    while ports.attempt("127.0.0.1", port, 5) != "refused":
-        assert time.monotonic() < deadline
+    assert come_true(lambda: ports.attempt("127.0.0.1", port, 5) == "refused")
     assert ports.listen([port], 60, 3)["value"] == {str(port): "listening"}  # a host that is down never calls it
     assert ports.end_listener()
     assert ports.attempt("127.0.0.1", port, 5) == "refused"
@@ -164,32 +171,32 @@ def test_a_listener_ends_when_all_have_called_and_when_the_next_probe_needs_its_
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_a_listener_stays_for_later_callers_only_where_the_probe_has_given_its_answer(answered: bool) -> None:
+def test_a_listener_stays_for_later_callers_only_where_the_probe_has_given_its_answer(
+    answered: bool, own_door: str
+) -> None:
     port = free_port()
     script = (
         f"import os, sys\nsys.path.insert(0, {str(_PLAYBOOKS)!r})\n"
-        "from module_utils.raybench_probe import ports\n"
+        f"from module_utils.raybench_probe import ports\nports._DOOR = {own_door!r}\n"
         f"ports.listen([{port}], 60, 2)\nassert ports.is_listening()\n"
         f"ports.answered() if {answered} else os._exit(9)\n"  # the connection that asked was cut, say
     )
     subprocess.run([sys.executable, "-c", script], check=answered, timeout=30)
-    deadline = time.monotonic() + (1.5 if answered else 20)
-    while time.monotonic() < deadline and (answered or ports.attempt("127.0.0.1", port, 5) != "refused"):
-        time.sleep(0.1)
-    assert ports.attempt("127.0.0.1", port, 5) == ("connected" if answered else "refused")
+    if answered:
+        time.sleep(1.5)  # longer than one without an answer stays
+        assert ports.attempt("127.0.0.1", port, 5) == "connected"
+    else:
+        assert come_true(lambda: ports.attempt("127.0.0.1", port, 5) == "refused")
     assert ports.attempt("127.0.0.1", port, 5) == ("connected" if answered else "refused")
 
 
+@pytest.mark.usefixtures("own_door")
 def test_a_probe_knows_whether_all_have_called_its_listener() -> None:
     port = free_port()
     ports.listen([port], 60, 1)
     assert ports.is_listening()
     assert ports.attempt("127.0.0.1", port, 5) == "connected"
-    deadline = time.monotonic() + 20
-    while ports.is_listening():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    assert not ports.is_listening()
+    assert come_true(lambda: not ports.is_listening())
 
 
 def test_a_probe_whose_asker_is_gone_ends_with_all_that_it_started(tmp_path: Path) -> None:
@@ -203,18 +210,14 @@ def test_a_probe_whose_asker_is_gone_ends_with_all_that_it_started(tmp_path: Pat
     )
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     asked = subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    told = tmp_path / "pid"
+    assert come_true(lambda: told.exists() and told.read_text().endswith("\n"))
     time.sleep(1)
     assert asked.poll() is None
     assert asked.stdout is not None
     asked.stdout.close()
-    assert asked.wait(30) == 1
-    pid = int((tmp_path / "pid").read_text())
-    while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
-        assert time.monotonic() < deadline
+    assert asked.wait(60) == 1
+    assert come_true(lambda: has_ended(int(told.read_text())))
 
 
 def test_variables_are_found_in_the_files_that_set_them_and_nothing_else_is_carried() -> None:

@@ -1,5 +1,6 @@
 """What runs on a node: the supervisor and what it owns, the unit, the address, the folder, the token."""
 
+import contextlib
 import json
 import os
 import platform
@@ -10,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from module_utils.raybench_ray import address, holder, owned, supervise, unit
 from module_utils.raybench_ray.errors import NodeError
 
 from tests.conftest import REPOSITORY
+from tests.processes.waiting import come_true
 
 from .local import require_ansible
 from .modules import PLAYBOOKS, call_module
@@ -36,6 +37,7 @@ if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("The daemon is deaf.", flush=True)
         time.sleep(600)
     os._exit(0)
 time.sleep(600)
@@ -76,25 +78,25 @@ class Supervised:
 def supervised(tmp_path: Path) -> Iterator[Supervised]:
     made = Supervised(tmp_path)
     try:
-        wait_until(lambda: made.state().get("phase") == "ready" and len(made.marked()) == 2)
+        log = tmp_path / "ray.log"
+        wait_until(lambda: made.state().get("phase") == "ready" and "is deaf" in log.read_text())
+        wait_until(lambda: len(made.marked()) == 2)  # the daemon's parent is between them until it has ended
         yield made
     finally:
         made.process.kill()
         made.process.wait()
         for pid in made.marked():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
-def wait_until(condition: Any, seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+def wait_until(condition: Any) -> None:
+    assert come_true(condition)
 
 
 def test_a_supervisor_that_is_asked_ends_all_below_it_and_daemons_that_left_too(supervised: Supervised) -> None:
     assert owned.end(supervised.state()) == []
-    assert supervised.process.wait(10) == 0
+    assert supervised.process.wait(60) == 0
     assert supervised.marked() == []
     assert (supervised.state()["phase"], supervised.state()["asked"]) == ("ended", True)
 
@@ -139,7 +141,7 @@ def test_a_worker_whose_title_overwrote_its_environment_is_known_by_its_log_and_
         reader.stdout.readline()
         assert owned.marked(state) == [worker.pid]
         assert owned.end(state) == []
-        assert worker.wait(10) == -signal.SIGKILL
+        assert worker.wait(60) == -signal.SIGKILL
         assert reader.poll() is None
         reader.kill()
 
@@ -161,7 +163,7 @@ def test_a_later_process_with_the_number_of_the_supervisor_is_not_taken_for_it()
 
 def test_ray_that_ends_by_itself_ends_the_supervisor_with_an_error(tmp_path: Path) -> None:
     made = Supervised(tmp_path, "print('ValueError: no')")
-    assert made.process.wait(30) == 1
+    assert made.process.wait(60) == 1
     assert (made.state()["phase"], made.state()["asked"]) == ("ended", False)
     assert (tmp_path / "ray.log").read_text() == "ValueError: no\n"
 

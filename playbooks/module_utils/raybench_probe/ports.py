@@ -17,6 +17,7 @@ from .apart import guarded
 from .network import addresses
 from .process import Reading
 
+_DOOR = "\0raybench-preflight-listener"
 _SLACK_SECONDS = 2.0
 _EARLY_SECONDS, _PAUSE_SECONDS = 1.0, 0.1
 _PARENT_SECONDS = 0.5  # between two looks at the probe that it is for, until that has answered
@@ -86,7 +87,7 @@ def end_listener() -> bool:
 
 def _listeners_door() -> socket.socket | None:
     """A socket at which the listener can be asked to end; one that is there already has ended. None where it stays."""
-    name = f"\0raybench-preflight-listener-{os.geteuid()}"
+    name = f"{_DOOR}-{os.geteuid()}"
     for _ in range(20):
         door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:

@@ -74,11 +74,12 @@ def test_it_samples_into_a_file_and_ends_cleanly(tmp_path: Path, how: signal.Sig
 @pytest.mark.parametrize(("extra", "begins"), [({}, ""), ({"JOURNAL_STREAM": "8:1"}, "<")])
 def test_a_fallback_in_a_log_is_told_with_what_to_do(tmp_path: Path, extra: Mapping[str, str], begins: str) -> None:
     with agent("--log", str(tmp_path / "*.log"), extra=extra) as child:
+        assert child.stdout is not None
+        assert "sampled:" in child.stdout.readline()  # it has started
         (tmp_path / "nccl.log").write_text(FALLBACK)
         began = time.monotonic()
-        assert child.stdout is not None
         line = next(line for line in child.stdout if "[tcp-fallback]" in line)
-        assert time.monotonic() - began < 10  # 5 s, and the start of Python beside other tests
+        assert time.monotonic() - began < 10  # 5 s, beside other tests
         assert line[:1] == begins or not begins
         following = [child.stdout.readline() for _ in range(3)]
         assert any("shown by n1:1:2" in one for one in following)
@@ -105,7 +106,7 @@ def test_it_ends_when_nobody_reads_its_messages_any_more() -> None:
         assert child.stdout is not None
         child.stdout.readline()
         child.stdout.close()
-        assert child.wait(timeout=20) in {0, 1, 3}  # 3: before anything was read
+        assert child.wait(timeout=60) in {0, 1, 3}  # 3: before anything was read
         assert child.stderr is not None
         assert "Traceback" not in child.stderr.read()
         child.stdout = None

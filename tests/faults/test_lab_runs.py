@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
@@ -130,7 +129,7 @@ def test_a_foreign_actor_survives_our_run_and_its_abort(ray_lab: Lab) -> None:
         assert other_job.stdout.readline() == "2\n"
         other_job.stdin.close()
     assert nothing_left(ray_lab, 5)
-    assert not list(Path("/tmp").glob("raybench-lab-*/shared/raybench-*"))
+    assert not list(ray_lab.folder.shared.glob("raybench-*"))
 
 
 @pytest.mark.long  # every day a stopped rank of emulated nodes: test_embedded_faults.py

@@ -14,6 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.processes.ports import free_port
+from tests.processes.waiting import words_of
+
 pytestmark = pytest.mark.cluster
 SHORT = ("run", "--suite", "all_reduce", "--sizes", "1K,4K", "--blocks", "2", "--no-agent")
 LONG = ("run", "--suite", "all_reduce", "--sizes", "1K:4M:2", "--iters", "200", "--blocks", "20", "--no-agent")
@@ -26,7 +29,7 @@ def launch(folder: Path, *words: str, command: list[str] | None = None) -> "subp
     typed = command or [sys.executable, "-P", "-m", "raybench", "launch", "torchrun", "--gpus-per-node", "2"]
     return subprocess.Popen(
         [*typed, "--", *words, "--output-dir", str(folder)],
-        env={**os.environ, "RAYBENCH_TEST_MARK": str(folder), "MASTER_PORT": "29777"},
+        env={**os.environ, "RAYBENCH_TEST_MARK": str(folder), "MASTER_PORT": str(free_port())},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -77,7 +80,7 @@ def wait_until(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
 
 def rank_tasks(folder: Path) -> list[psutil.Process]:
     """The processes that the launcher started, by rank."""
-    found = [one for one in marked(folder) if "rank" in one.cmdline() and "launch" in one.cmdline()]
+    found = [one for one in marked(folder) if {"rank", "launch"} <= set(words_of(one.pid))]
     ranks = [one for one in found if {"RANK", "OMPI_COMM_WORLD_RANK"} & set(one.environ())]
     return sorted(ranks, key=lambda one: one.environ().get("RANK") or one.environ()["OMPI_COMM_WORLD_RANK"])
 

@@ -4,6 +4,7 @@ Up, found by runs, no secret shown; parts that fall out are brought back; down; 
 lab serves all tests, in this order, since each cluster costs seconds; each does what it needs where it is run alone.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -44,8 +45,9 @@ def places_of(token: str, controller: LabController) -> set[str]:
     for node in controller.lab.nodes:
         for process in node.processes():
             for kind in ("cmdline", "environ"):
-                if token.encode() in Path(f"/proc/{process.pid}/{kind}").read_bytes():
-                    found.add(f"{node.hostname} {kind} {process.command}")
+                with contextlib.suppress(OSError):  # it may end while we look
+                    if token.encode() in Path(f"/proc/{process.pid}/{kind}").read_bytes():
+                        found.add(f"{node.hostname} {kind} {process.command}")
         script = (
             "find /var/lib/raybench /var/log /var/tmp /tmp /run /dev/shm /etc /root/.ansible /root/.ray -xdev -type f"
             f" -newer {MARK} -exec grep -lsF {token} {{}} + | xargs -r stat -c '%a %n'"

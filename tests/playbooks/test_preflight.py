@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -10,7 +11,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import yaml
 
@@ -27,6 +27,7 @@ from tests.playbooks.preflight_lab import (
     shift_clock,
     write_inventory,
 )
+from tests.processes.waiting import come_true, running
 
 PLAYBOOKS = REPOSITORY / "playbooks"
 SHORT = ["-e", "preflight_only=host-memlock"]
@@ -148,17 +149,23 @@ def test_what_is_expected_arrives_as_it_was_typed_and_both_reports_are_written(t
     assert "host-expectations" not in checks  # nothing to say of them
 
 
-def hung_smi(folder: Path) -> dict[str, object]:
+@pytest.fixture
+def sleeps() -> str:
+    """So many seconds that nothing else on this machine sleeps: other tests are, and nodes of labs."""
+    return f"4711{secrets.randbelow(10**9)}"
+
+
+def hung_smi(folder: Path, sleeps: str = "4711") -> dict[str, object]:
     """Variables of a host whose nvidia-smi does not end, and has a child that does not either."""
     smi = folder / "bin/nvidia-smi"
     smi.parent.mkdir()
-    smi.write_text("#!/bin/sh\nsleep 4711 &\nwait\n")
+    smi.write_text(f"#!/bin/sh\nsleep {sleeps} &\nwait\n")
     smi.chmod(0o755)
     return {"preflight_environment": {"PATH": f"{smi.parent}:/usr/bin:/bin"}}
 
 
-def test_a_hung_nvidia_smi_is_a_finding_and_is_ended_with_its_children(tmp_path: Path) -> None:
-    hosts = inventory(tmp_path, {"n1": {**hung_smi(tmp_path), "preflight_timeout_seconds": 2}})
+def test_a_hung_nvidia_smi_is_a_finding_and_is_ended_with_its_children(tmp_path: Path, sleeps: str) -> None:
+    hosts = inventory(tmp_path, {"n1": {**hung_smi(tmp_path, sleeps), "preflight_timeout_seconds": 2}})
     command = [sys.executable, "-m", "raybench", "preflight", "-i", hosts, "--json", "--output-dir", tmp_path / "runs"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 1, done.stderr
@@ -168,7 +175,7 @@ def test_a_hung_nvidia_smi_is_a_finding_and_is_ended_with_its_children(tmp_path:
     assert "nvidia_smi" in checks["host-probe"]["seen"]
     assert checks["gpu-ecc"]["verdict"] == "unknown"
     assert checks["host-memory"]["verdict"] in {"pass", "warn"}
-    assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", "4711"]]
+    assert come_true(lambda: not running(sleeps))
 
 
 def test_a_run_that_is_stopped_keeps_what_it_has(tmp_path: Path) -> None:
@@ -186,9 +193,9 @@ def test_a_run_that_is_stopped_keeps_what_it_has(tmp_path: Path) -> None:
     assert (second["reached"], second["reason"]) == (False, "stopped before it answered")
 
 
-def test_a_host_that_hangs_holds_nobody_and_fails_in_its_own_name(tmp_path: Path) -> None:
+def test_a_host_that_hangs_holds_nobody_and_fails_in_its_own_name(tmp_path: Path, sleeps: str) -> None:
     python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nexec sleep 4712\n")
+    python.write_text(f"#!/bin/sh\nexec sleep {sleeps}\n")
     python.chmod(0o755)
     hosts = inventory(tmp_path, {"n1": {}, "n2": {"ansible_python_interpreter": str(python)}, "n3": {}})
     options = ["-e", "preflight_host_timeout_seconds=10", "-e", f"preflight_output_dir={tmp_path}/out"]
@@ -199,7 +206,7 @@ def test_a_host_that_hangs_holds_nobody_and_fails_in_its_own_name(tmp_path: Path
     entries = {host["host"]: host for host in json.loads((tmp_path / "out/preflight.json").read_text())["hosts"]}
     assert {name: host["reached"] for name, host in entries.items()} == {"n1": True, "n2": False, "n3": True}
     assert entries["n2"]["reason"].startswith("no answer within 10 s")
-    assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", "4712"]]
+    assert come_true(lambda: not running(sleeps))
 
 
 @pytest.mark.lab
@@ -222,11 +229,12 @@ def test_ten_hosts_by_ssh_with_five_faults() -> None:
         done = lab.control.run(command, folder=REPOSITORY, timeout=250, environment={"TMPDIR": str(scratch)})
         left_files = list(scratch.iterdir())
         shutil.rmtree(scratch)
+        clean = come_true(lambda: "control" not in lab.leftover_processes())  # ssh's masters are told to end
         left = lab.leftover_processes()
     assert done.returncode == 1, done.stderr
     judge_ten_hosts(json.loads(done.stdout), names)
     assert left_files == []  # no private folder, no control socket of ssh
-    assert "control" not in left, left
+    assert clean, left
 
 
 @pytest.mark.lab

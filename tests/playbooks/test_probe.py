@@ -23,6 +23,7 @@ from raybench.preflight import probe_answer
 from tests.preflight.alarm_cases import AlarmCase
 from tests.preflight.alarm_table import ALARM_CASES
 from tests.preflight.test_checks import CASES
+from tests.processes.ports import free_port
 from tests.processes.waiting import come_true, has_ended
 
 _PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
@@ -111,13 +112,6 @@ def own_door(monkeypatch: pytest.MonkeyPatch) -> str:
     door = f"\0{secrets.token_hex(8)}"
     monkeypatch.setattr(ports, "_DOOR", door)
     return door
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 def test_a_port_is_listened_to_by_both_protocols() -> None:

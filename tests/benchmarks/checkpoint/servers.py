@@ -3,7 +3,6 @@
 import contextlib
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,12 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes.ports import free_port
+
 _START_SECONDS = 60.0
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        return int(held.getsockname()[1])
 
 
 @contextlib.contextmanager
@@ -36,7 +32,7 @@ def served(command: list[str], url: str, folder: Path) -> Iterator[str]:
         yield url
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 def _answers(url: str) -> bool:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from raybench.launchers.kubernetes.trouble import troubles
 from raybench.processes.interrupt import Interrupt
 from raybench.services.launching import kubernetes
 from raybench.services.launching.kubernetes import KubernetesRequest, bring_home, follow, submit
+from tests.processes.ports import free_port
 
 JOB = "raybench-3f9a21"
 # As a scheduler of 1.30 writes them for a pod that finds no GPU, shortened.
@@ -159,8 +159,7 @@ def test_a_log_without_results_is_incomplete(answers: Path, tmp_path: Path) -> N
 @pytest.mark.long
 @pytest.mark.cluster
 def test_the_program_of_two_pods_measures_and_prints_its_results(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     words = ["--nodes", "2", "--ranks-per-node", "1", "--master-address", "127.0.0.1", "--master-port", port, "--"]
     run = ["run", "--suite", "all_reduce", "--sizes", "1K", "--blocks", "2", "--no-agent", "--quiet"]
     command = [sys.executable, "-P", "-m", "raybench.launchers.kubernetes.pod_task", *words, *run]

@@ -60,14 +60,14 @@ class RunningAgent:
             assert self.process.poll() is None, "the agent ended by itself"
             time.sleep(0.05)
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
         return self.results()
 
     def kill(self) -> None:
         """End it as a power cut would."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait(20)
+        self.process.wait(60)
 
 
 @contextlib.contextmanager

@@ -1,12 +1,12 @@
 """Agents that meet on this machine: real processes, real sockets; a partner that dies, a server that does not start."""
 
+import secrets
 import socket
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from raybench.preflight.fabric.conduct import Reply, plan_scan
@@ -16,6 +16,9 @@ from raybench.preflight.fabric.settings import FabricSettings
 from tests.playbooks.local import require_ansible
 from tests.preflight.fabric.agents import agents, load
 from tests.preflight.fabric.ends import found
+from tests.processes.ports import free_port
+from tests.processes.waiting import come_true
+from tests.processes.waiting import running as processes_with
 
 pytestmark = pytest.mark.usefixtures("ansible")
 SETTINGS = FabricSettings(tool="tcp", scope="all", seconds=1, start_seconds=15, limit_seconds=10)
@@ -24,12 +27,6 @@ SETTINGS = FabricSettings(tool="tcp", scope="all", seconds=1, start_seconds=15, 
 @pytest.fixture
 def ansible() -> None:
     require_ansible()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def works(count: int, settings: FabricSettings = SETTINGS) -> dict[str, dict[str, Any]]:
@@ -76,8 +73,7 @@ def test_processes_are_run_and_none_is_left(tmp_path: Path) -> None:
     clients = [entry for entries in results.values() for entry in entries if entry["role"] == "client"]
     assert [entry["code"] for entry in clients] == [0, 0]
     assert all("spoke to 127.0.0." in entry["output"] for entry in clients)
-    left = [one for one in psutil.process_iter(["cmdline"]) if own in (one.info["cmdline"] or [])]
-    assert left == []
+    assert come_true(lambda: not processes_with(own)), processes_with(own)
 
 
 def test_a_server_that_ends_at_once_fails_its_test_with_its_words(tmp_path: Path) -> None:
@@ -110,14 +106,14 @@ def test_a_partner_that_dies_stops_nobody_else(tmp_path: Path) -> None:
 
 
 def test_an_agent_that_nobody_asks_ends_with_its_processes(tmp_path: Path) -> None:
-    work = with_commands(works(2), LISTEN, ["sleep", "61.5"])
+    sleeps = f"60{secrets.randbelow(10**9)}"  # for ever: tells them from another test's
+    work = with_commands(works(2), LISTEN, ["sleep", sleeps])
     for one in work.values():
         one["lease_seconds"] = 1
     with agents(tmp_path, work) as running:
         for agent in running.values():
-            agent.process.wait(30)
-        left = [one for one in psutil.process_iter(["cmdline"]) if (one.info["cmdline"] or [])[-1:] == ["61.5"]]
-        assert left == []
+            agent.process.wait(60)
+        assert come_true(lambda: not processes_with(sleeps)), processes_with(sleeps)
         assert any("nobody asked" in (entry.get("problem") or "") for entry in running["h0"].results())
 
 

@@ -15,8 +15,8 @@ from raybench.preflight.fabric.settings import FabricSettings
 from tests.playbooks.local import require_ansible
 from tests.preflight.fabric.agents import agents
 from tests.preflight.fabric.ends import found, verbs_device
-from tests.preflight.fabric.test_agents import free_port
 from tests.preflight.fabric.test_conduct import hosts
+from tests.processes.ports import free_port
 
 # In place of ib_write_bw: it holds its port, named by host and device, while it runs, and says so where another has it.
 STAND_IN = """#!/bin/sh

@@ -210,6 +210,8 @@ def _strategies(layout: Layout, setup: TrainingSetup) -> tuple[Strategy, ...]:
 def _way(request: EstimateRequest, samples_per_rank: int) -> Way:
     """With the largest micro-batch that fits in any case, else with the largest that may fit, else with one sample.
 
+    Of one sample that an estimate is too near to tell of it is not known whether it fits.
+
     ``samples_per_rank``: of all ranks that compute a sample together.
     """
     setup = replace(request.setup, gradients_kept=True)
@@ -225,7 +227,8 @@ def _way(request: EstimateRequest, samples_per_rank: int) -> Way:
         batch = next(size for size in range(largest, 0, -1) if _divides(size, samples_per_rank, request.layout))
         found = Way(estimate=_estimate(asked, batch, samples_per_rank), fits=fits)
         return _with_room(found) if fits else found
-    return Way(estimate=_estimate(asked, 1, samples_per_rank), fits=False)
+    single = _estimate(asked, 1, samples_per_rank)
+    return Way(estimate=single, fits=None if single.fits is None else False)
 
 
 def _divides(batch: int, samples: int, layout: Layout) -> bool:
@@ -250,5 +253,7 @@ def _largest(request: EstimateRequest, samples: int) -> int:
 
 
 def _estimate(request: EstimateRequest, batch: int, samples_per_rank: int) -> Estimate:
-    setup = replace(request.setup, batch_size=batch)
-    return estimate(replace(request, setup=setup, accumulation=samples_per_rank // batch), alone=False)
+    times = samples_per_rank // batch
+    kept = request.setup.gradients_kept and (times > 1 or not request.setup.is_sharded)
+    setup = replace(request.setup, batch_size=batch, gradients_kept=kept)
+    return estimate(replace(request, setup=setup, accumulation=times), alone=False)

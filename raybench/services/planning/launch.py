@@ -154,10 +154,25 @@ def _stored_lines(way: "Way") -> tuple[str, ...]:
 def _accelerate(way: "Way") -> str:
     """The command on every node; the Trainer takes FSDP from it as well."""
     setup = way.estimate.request.setup
-    words = [*meeting_words(way), f"--use_fsdp --fsdp_sharding_strategy {_ACCELERATE[setup.strategy]}"]
+    words = [*meeting_words(way), "--use_fsdp", *(_fsdp_1(setup) if setup.on_streams else _fsdp_2(way))]
     words.append("--fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP")
     words += ["--fsdp_activation_checkpointing true"] if setup.checkpointing else []
     return " ".join([*words, *mixed_words(way), "train.py"])
+
+
+def _fsdp_1(setup: "TrainingSetup") -> list[str]:
+    """FSDP's first form, whose streams an estimate has counted: of adapters, which FSDP2 takes not by all releases."""
+    return [f"--fsdp_sharding_strategy {_ACCELERATE[setup.strategy]}"]
+
+
+def _fsdp_2(way: "Way") -> list[str]:
+    """``fully_shard``, as raybench train has it and as it was estimated; hybrid by a mesh of nodes and their ranks."""
+    layout, strategy = way.estimate.request.layout, way.estimate.request.setup.strategy
+    words = ["--fsdp_version 2", f"--fsdp_reshard_after_forward {'false' if strategy == 'fsdp-grad-op' else 'true'}"]
+    if strategy == "fsdp-hybrid":
+        words.append(f"--use_parallelism_config --parallelism_config_dp_replicate_size {layout.nodes}")
+        words.append(f"--parallelism_config_dp_shard_size {layout.node.ranks}")
+    return words
 
 
 def _adapter_lines(way: "Way") -> tuple[str, ...]:

@@ -5,7 +5,7 @@ Pure arithmetic over the other modules of this package. Each figure carries the 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from raybench.performance_model.communication import StepSeconds, Traffic
 from raybench.performance_model.cost import Cost
@@ -36,7 +36,8 @@ PRESSED_TIMES = 1.25
 class Estimate:
     """The answer. ``fastest`` and ``slowest`` bound the step; None where the GPU's peak or the network is not known.
 
-    What was ``measured`` at this very setting takes the place of the step's bounds, of the peak and of whether it fits.
+    ``efficiency``: that given, or of published trainings. What was ``measured`` at this very setting takes the place of
+    the step's bounds, of the peak and of whether it fits.
     """
 
     request: EstimateRequest
@@ -50,13 +51,9 @@ class Estimate:
     slowest: StepSeconds | None
     fitted: tuple[tuple[StepSeconds, StepSeconds], ...]
     optimizer_seconds: tuple[float, float]
+    efficiency: Efficiency
     unknown: tuple[str, ...]
     measured: Measured | None = None
-
-    @property
-    def efficiency(self) -> Efficiency:
-        """That given, or of published trainings."""
-        return computation_of(self.request)
 
     @property
     def fits(self) -> bool | None:
@@ -178,8 +175,9 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
         accumulation=request.accumulation,
         reduce_bytes=request.reduce_bytes,
     )
-    peak = peak_tflops(request)
-    fastest, slowest = step_bounds(request, traffic, peak)
+    peak, efficiency = peak_tflops(request), computation_of(request)
+    told = replace(request, efficiency=efficiency)  # so that nobody looks for it again
+    fastest, slowest = step_bounds(told, traffic, peak)
     limit = request.memory_bytes
     times = request.accumulation
     memory = estimate_memory(request.model, request.setup, request.layout, accumulation=times)
@@ -197,8 +195,9 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
         nearest=_nearest(request) if alone and limit is not None and memory.peak > request.sure_bytes else None,
         fastest=fastest,
         slowest=slowest,
-        fitted=fitted_steps(request, traffic, peak),
+        fitted=fitted_steps(told, traffic, peak),
         optimizer_seconds=update_seconds(request.model, request.setup, request.layout, request.gpu),
+        efficiency=efficiency,
         unknown=unknown_of(request, peak),
     )
 

@@ -69,11 +69,18 @@ def ways_to_train(
         plain = max((_preference(way) for way in ways if way.fits), default=0.0)
         ways += _cut_ways(request, samples_per_step, plain, alone=not ways)
     if not ways:
-        raise UsageError(
-            f"--samples-per-step is {samples_per_step}; it must be a multiple of the {request.layout.world_size} ranks"
-            ", or of the replicas of a model that is cut"
-        )
+        raise _not_spread(samples_per_step, request.layout.world_size)
     return ranked(ways)
+
+
+def _not_spread(samples: int, ranks: int) -> UsageError:
+    """With the nearest numbers that can be spread."""
+    below = samples // ranks * ranks
+    nearest = " or ".join(str(number) for number in (below, below + ranks) if number)
+    return UsageError(
+        f"--samples-per-step is {samples}; it must be a multiple of the {ranks} ranks (nearest: {nearest}), or of the "
+        "replicas of a model that is cut"
+    )
 
 
 def with_fewer_samples(way: Way) -> Way | None:
@@ -105,13 +112,21 @@ def _cut_ways(request: EstimateRequest, samples_per_step: int, plain: float, *, 
     if request.memory_bytes is None:
         return []
     spread = [one for one in cut_requests(request) if samples_per_step % one.layout.data == 0]
-    found = [_cut_way(one, samples_per_step // one.layout.data) for one in spread]
+    each = [(one, samples_per_step // one.layout.data) for one in spread]
+    found = [_cut_way(one, samples) for one, samples in each if alone or _has_room(one, samples)]
     fitting = [way for way in found if way.fits and _is_roomy(way) and _WORTH_IT * _preference(way) > _AS_FAST * plain]
     if alone and not fitting:
         return sorted(found, key=lambda way: way.estimate.peak)[:_CUT_WAYS]
     best = max(map(_preference, fitting), default=0.0)
     close = [way for way in fitting if _preference(way) * _CLOSE >= best]
     return sorted(close, key=lambda way: _cuts(way.estimate.request.layout))[:_CUT_WAYS]
+
+
+def _has_room(request: EstimateRequest, samples: int) -> bool:
+    """Whether a single sample fits with what takes least: all computed again, in one chunk a stage."""
+    setup = replace(request.setup, checkpointing=True, selective=False, batch_size=1, gradients_kept=True)
+    layout = replace(request.layout, virtual_stages=1)
+    return estimate_memory(request.model, setup, layout, accumulation=samples).peak <= request.sure_bytes
 
 
 def _cut_way(request: EstimateRequest, samples: int) -> Way:

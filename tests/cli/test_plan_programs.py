@@ -1,6 +1,7 @@
 """``raybench plan`` beside what it prints: each way is estimated as the program runs it that is said to start it."""
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -8,13 +9,17 @@ import pytest
 from click.testing import CliRunner
 
 from raybench.cli.planning.plan import command
+from raybench.errors import UsageError
 from raybench.performance_model.estimate import estimate
+from raybench.performance_model.training_plan import Way
 from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.planning.launch import launch_lines
 from tests.cli.test_plan_published import is_cut
 
 
 def planned(*arguments: str) -> dict[str, Any]:
-    plan: dict[str, Any] = json.loads(CliRunner().invoke(command, [*arguments, "--json"]).stdout)
+    result = CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False)
+    plan: dict[str, Any] = json.loads(result.stdout)
     return plan
 
 
@@ -28,7 +33,7 @@ def planned(*arguments: str) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_fsdp_is_started_in_the_form_that_was_estimated(method: str, words: dict[str, str]) -> None:
-    """The first form's streams take memory of their own; a plan of whole models is of fully_shard, as raybench train."""
+    """The first form's streams take memory of their own; a plan of whole models is of fully_shard."""
     plan = planned("Qwen/Qwen2.5-7B", "--nodes", "2", "--node-type", "p5.48xlarge", "--method", method)
     starts = {way["strategy"]: way["launch"][0] for way in plan["ways"] if way["fits"] and not is_cut(way)}
     assert all(word in starts[strategy] for strategy, word in words.items())
@@ -49,7 +54,42 @@ def test_a_way_fits_where_an_estimate_of_it_does(said: dict[str, Any]) -> None:
     assert said or any((way["fits"], way["batch_size"]) == (None, 1) for way in ways)
 
 
+@pytest.mark.parametrize(
+    ("stages", "layers", "words"),
+    [
+        (4, None, "--pipeline-model-parallel-size 4 --use-distributed-optimizer"),
+        (4, 126, "size 4 --account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split --use-d"),
+        (4, 127, "size 4 --decoder-last-pipeline-num-layers 31 --use-d"),
+        (4, 61, "size 4 --decoder-first-pipeline-num-layers 15 --decoder-last-pipeline-num-layers 14 --use-d"),
+    ],
+)
+def test_megatron_is_told_of_stages_with_fewer_layers(stages: int, layers: int | None, words: str) -> None:
+    machine = EstimateOptions(model="llama-70b", world_size=16, node_type="p5.48xlarge", strategy="zero1")
+    request = estimate_request(replace(machine, pipeline_parallel=stages, layers=layers))
+    assert words in launch_lines(Way(estimate=estimate(request), fits=True))[1]
+
+
 def _asked(machine: EstimateOptions, way: dict[str, Any]) -> EstimateOptions:
     """What ``raybench estimate`` is told of a way."""
     names = ("strategy", "batch_size", "accumulation", "activation_checkpointing")
     return replace(machine, **{name: way[name] for name in names})
+
+
+@pytest.mark.parametrize(("samples", "replicas"), [("12", {4, 2, 1}), ("3", {1}), ("16", {8, 4, 2, 1})])
+def test_samples_that_the_ranks_do_not_divide_are_of_replicas_of_a_model_that_is_cut(
+    samples: str, replicas: set[int]
+) -> None:
+    """SmolLM3's 576 samples a step on 384 H100 (TP 2), DeepSeek-V3's 15,360 on 2,048 H800: both were refused."""
+    plan = planned("llama-8b", "--gpu", "H100", "--samples-per-step", samples)
+    degrees = ("tensor_parallel", "context_parallel", "pipeline_parallel")
+    found = {8 // math.prod(way[name] for name in degrees) for way in plan["ways"]}
+    assert any("nothing but a cut model" in one for one in plan["assumed"]) is (max(replicas) < 8)
+    assert found <= replicas
+    assert max(found) == max(replicas)
+
+
+def test_samples_that_nothing_spreads_are_refused_with_the_nearest_numbers() -> None:
+    with pytest.raises(UsageError, match=r"is 12; .* the 8 ranks \(nearest: 8 or 16\)"):
+        planned("llama-8b", "--gpu", "H100", "--samples-per-step", "12", "--method", "lora")
+    with pytest.raises(UsageError, match=r"is 3; .* \(nearest: 8\)"):
+        planned("llama-8b", "--gpu", "H100", "--samples-per-step", "3", "--method", "lora")

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.parallel.part import OUTER_STAGES, is_even, part_of, spare_places
 from raybench.performance_model.parallel.programs import by_torchtitan
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import Strategy
@@ -62,7 +62,7 @@ def cut_layouts(model: Transformer, whole: Layout, sequence_length: int) -> Iter
                 continue
             for pipeline in _powers(min(_MOST_STAGES, model.layers)):
                 for expert in _powers(max(1, model.experts)):
-                    cuts = (tensor, context, pipeline, expert, _chunks(model.layers, pipeline))
+                    cuts = (tensor, context, pipeline, expert, _chunks(model, pipeline))
                     found = _layout(model, whole, cuts)
                     if found is not None:
                         yield found
@@ -72,7 +72,7 @@ def _layout(model: Transformer, whole: Layout, cuts: tuple[int, int, int, int, i
     """The layout; None where it cuts nothing, or cannot be."""
     tensor, context, pipeline, expert, chunks = cuts
     widths = (model.key_value_heads, model.shared_feedforward, model.dense_feedforward)
-    if model.layers % pipeline or any(width % tensor for width in widths):
+    if not is_even(model, pipeline) or any(width % tensor for width in widths):
         return None
     try:
         layout = replace(whole, tensor=tensor, context=context, pipeline=pipeline, expert=expert, virtual_stages=chunks)
@@ -83,11 +83,12 @@ def _layout(model: Transformer, whole: Layout, cuts: tuple[int, int, int, int, i
     return layout if layout.is_cut and model.feedforward % inner == 0 else None
 
 
-def _chunks(layers: int, pipeline: int) -> int:
-    """Parts of the model that a pipeline rank can have of equally many layers."""
-    if pipeline == 1:
+def _chunks(model: Transformer, pipeline: int) -> int:
+    """Parts that a pipeline rank can have of equally many layers, or places for them in the first and the last."""
+    spare = spare_places(model, pipeline)
+    if pipeline == 1 or spare not in (0, OUTER_STAGES):
         return 1
-    each = layers // pipeline
+    each = (model.layers + spare) // pipeline
     return max((chunks for chunks in range(1, _MOST_CHUNKS + 1) if each % chunks == 0), default=1)
 
 

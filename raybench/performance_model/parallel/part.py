@@ -17,7 +17,8 @@ from raybench.performance_model.transformer import Transformer
 
 # Stages that may have the token embedding, or the output layer, in place of a layer (Megatron-LM's
 # --account-for-embedding-in-pipeline-split and -loss-): Qwen3-235B has 94 layers in 96 stages so.
-_OUTER_STAGES = 2
+OUTER_STAGES = 2
+_MOST_SPARE = 3  # places for layers that the first and the last stage of a plan's pipelines leave
 _KEPT_PARTS = 256  # a plan asks for the same ones for each micro-batch that it tries
 
 
@@ -113,6 +114,21 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
     )
 
 
+def spare_places(model: Transformer, pipeline: int) -> int:
+    """Places for layers that are left over where each of so many stages has as many."""
+    return -model.layers % pipeline
+
+
+def is_even(model: Transformer, pipeline: int) -> bool:
+    """Whether a pipeline's stages have equally many layers, but for up to three fewer in the first and the last one.
+
+    As people cut models whose layers no pipeline divides: Llama 3's 126 in places for 128, DeepSeek-V3's 61 for 64
+    (Megatron-Bridge's recipe).
+    """
+    spare = spare_places(model, pipeline)
+    return spare <= _MOST_SPARE and (model.layers + spare) // pipeline > spare // 2
+
+
 def layers_of(model: Transformer, layout: Layout, stage: int) -> int:
     """Layers of a pipeline's stage. Of two places that are left over the first and the last stage have one each.
 
@@ -121,8 +137,7 @@ def layers_of(model: Transformer, layout: Layout, stage: int) -> int:
     """
     most = math.ceil(model.layers / layout.pipeline)
     is_outer = stage in (0, layout.pipeline - 1)
-    spare = most * layout.pipeline - model.layers
-    return most - (is_outer and spare == _OUTER_STAGES and most > 1)
+    return most - (is_outer and spare_places(model, layout.pipeline) == OUTER_STAGES and most > 1)
 
 
 def _check(model: Transformer, layout: Layout) -> None:
@@ -140,7 +155,7 @@ def _check(model: Transformer, layout: Layout) -> None:
             "cannot be divided so; choose a divisor"
         )
     stages = layout.pipeline * layout.virtual_stages
-    if stages > model.layers + _OUTER_STAGES:
+    if stages > model.layers + OUTER_STAGES:
         raise UsageError(
             f"a pipeline of {stages} stages (--pipeline-parallel x --virtual-stages) is longer than the "
             f"{model.layers} layers of {model.name}"

@@ -4,6 +4,7 @@ import json
 import shlex
 from typing import TYPE_CHECKING
 
+from raybench.performance_model.parallel.part import OUTER_STAGES, spare_places
 from raybench.performance_model.parallel.programs import by_torchtitan, torchtitan_config
 
 if TYPE_CHECKING:
@@ -78,8 +79,10 @@ def _megatron(way: "Way") -> str:
     words += ["--sequence-parallel"] if layout.tensor > 1 else []
     if layout.pipeline > 1:
         words.append(f"--pipeline-model-parallel-size {layout.pipeline}")
+    spare = spare_places(one.model, layout.pipeline)
+    words += _uneven(one.model.layers + spare, layout.pipeline, spare)
     if layout.virtual_stages > 1:
-        chunk = one.model.layers // (layout.pipeline * layout.virtual_stages)
+        chunk = (one.model.layers + spare) // (layout.pipeline * layout.virtual_stages)
         words.append(f"--num-layers-per-virtual-pipeline-stage {chunk}")
     words += [f"--context-parallel-size {layout.context}"] if layout.context > 1 else []
     words += [f"--expert-model-parallel-size {layout.expert} {_DISPATCHED}"] if layout.expert > 1 else []
@@ -90,6 +93,18 @@ def _megatron(way: "Way") -> str:
     if setup.checkpointing:
         words.append("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1")
     return " ".join(words)
+
+
+def _uneven(places: int, stages: int, spare: int) -> list[str]:
+    """What Megatron-LM is told where the first and the last stage have fewer layers than the others.
+
+    One place each is the embedding's and the output layer's: that alone goes with an interleaved pipeline.
+    """
+    if spare == OUTER_STAGES:
+        return ["--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split"]
+    first, last = spare // 2, spare - spare // 2
+    words = [f"--decoder-first-pipeline-num-layers {places // stages - first}"] if first else []
+    return [*words, *([f"--decoder-last-pipeline-num-layers {places // stages - last}"] if last else [])]
 
 
 def _torchtitan(way: "Way", config: tuple[str, str]) -> str:

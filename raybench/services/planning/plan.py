@@ -76,7 +76,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         reason=conclusion.reason,
         ways=told,
         launch=launch_lines(ways[0]),
-        assumed=(*assumed, *_few_steps(goal, per_step, request), *caveats_of(request), *_as_started(ways[0], request)),
+        assumed=(*assumed, *_taken(request, per_step, goal), *_as_started(ways[0], request)),
         unknown=tuple(ways[0].estimate.unknown),
         measured=measured,
         fewest_nodes=_fewest(options, per_step, ways[0]),
@@ -157,19 +157,25 @@ def _machine(options: PlanOptions) -> EstimateOptions:
 
 
 def _samples_per_step(options: PlanOptions, request: "EstimateRequest") -> tuple[int, tuple[str, ...]]:
-    """Samples of a step over all ranks, a multiple or a divisor of them, and what was assumed."""
+    """Samples of a step over all ranks, and what was assumed."""
     ranks = request.layout.world_size
     if options.samples_per_step is not None:
-        samples = options.samples_per_step
-        if samples < 1 or (samples % ranks and ranks % samples):
-            raise UsageError(
-                f"--samples-per-step is {samples}; it must be a multiple of the {ranks} ranks, or divide them"
-            )
-        return samples, ()
+        return at_least_one(options.samples_per_step, "--samples-per-step") or 1, ()
     wanted = _ADAPTER_SAMPLES if options.method != "full" else _TOKENS_PER_STEP // request.setup.sequence_length
     samples = ranks * 2 ** max(0, round(math.log2(max(1, wanted) / ranks)))
     tokens = samples * request.setup.sequence_length
     return samples, (f"{samples} samples, {tokens:,} tokens, a step (--samples-per-step)",)
+
+
+def _taken(request: "EstimateRequest", per_step: int, goal: Goal) -> tuple[str, ...]:
+    """What follows from what was asked for."""
+    return *_spread(per_step, request), *_few_steps(goal, per_step, request), *caveats_of(request)
+
+
+def _spread(per_step: int, request: "EstimateRequest") -> tuple[str, ...]:
+    """Which ways there are none of, where the ranks are no replicas of their own."""
+    ranks = request.layout.world_size
+    return (f"nothing but a cut model spreads {per_step} samples over {ranks} ranks",) if per_step % ranks else ()
 
 
 def _few_steps(goal: Goal, per_step: int, request: "EstimateRequest") -> tuple[str, ...]:

@@ -197,6 +197,21 @@ def test_layouts_to_try_divide_what_they_cut() -> None:
     assert {context for _, context in tried(SMALL, 131_072)} == {1, 2, 4, 8}
 
 
+@pytest.mark.parametrize(
+    ("layers", "stages"),
+    [
+        (80, {(1, 1), (2, 5), (4, 5), (8, 5), (16, 5)}),
+        (126, {(1, 1), (2, 3), (4, 4), (8, 4), (16, 4)}),  # Llama 3.1 405B: 128 places, two of them for no layer
+        (61, {(1, 1), (2, 1), (4, 1), (8, 1), (16, 1)}),  # DeepSeek-V3: 64 places, and no interleaving
+        (60, {(1, 1), (2, 5), (4, 5)}),  # in eight stages four places would be left
+    ],
+)
+def test_a_pipeline_s_outer_stages_may_have_fewer_layers(layers: int, stages: set[tuple[int, int]]) -> None:
+    """No plan of Llama 3.1 405B had a pipeline: the way that it was trained in was not among them."""
+    found = cut_layouts(replace(LLAMA, layers=layers), layout(512, tensor=1), 4096)
+    assert {(one.pipeline, one.virtual_stages) for one in found} == stages
+
+
 def test_gradients_of_a_cut_model_are_reduced_among_those_that_hold_the_same() -> None:
     where = layout(64, tensor=4, pipeline=2)
     assert where.data == 8

@@ -161,7 +161,7 @@ def _accelerate(way: "Way") -> str:
 
 
 def _fsdp_1(setup: "TrainingSetup") -> list[str]:
-    """FSDP's first form, whose streams an estimate has counted: of adapters, which FSDP2 takes not by all releases."""
+    """FSDP's first form, whose streams an estimate has counted, as LoRA is trained by it."""
     return [f"--fsdp_sharding_strategy {_ACCELERATE[setup.strategy]}"]
 
 

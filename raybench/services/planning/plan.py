@@ -49,7 +49,6 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     """All ways with the best first. Raises UsageError for what cannot be."""
     from raybench.documents.estimate import links_measured
     from raybench.documents.training_plan import TrainingPlan
-    from raybench.performance_model.step.unknown import caveats_of
 
     request = estimate_request(_machine(options))
     per_step, assumed = _samples_per_step(options, request)
@@ -169,6 +168,8 @@ def _samples_per_step(options: PlanOptions, request: "EstimateRequest") -> tuple
 
 def _taken(request: "EstimateRequest", per_step: int, goal: Goal) -> tuple[str, ...]:
     """What follows from what was asked for."""
+    from raybench.performance_model.step.unknown import caveats_of
+
     return *_spread(per_step, request), *_few_steps(goal, per_step, request), *caveats_of(request)
 
 

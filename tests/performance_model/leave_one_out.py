@@ -112,7 +112,7 @@ def outcome(run: PublishedRun, calibration: Calibration, spreads: Mapping[str, S
         inside=bounds[0] <= seconds <= bounds[1] if bounds and seconds else None,
         width=bounds[1] / bounds[0] if bounds and seconds else None,
         ratio=(bounds[0] * bounds[1]) ** 0.5 / seconds if bounds and seconds else None,
-        memory=_memory(answer.memory, run.memory_is, float(ask.memory_bytes or 0)) / run.memory_bytes
+        memory=memory_of(answer.memory, run.memory_is, float(ask.memory_bytes or 0)) / run.memory_bytes
         if run.memory_bytes
         else None,
         others=_others(ask, run.memory_bytes),
@@ -122,7 +122,7 @@ def outcome(run: PublishedRun, calibration: Calibration, spreads: Mapping[str, S
     )
 
 
-def _memory(memory: MemoryEstimate, kind: str, limit: float) -> float:
+def memory_of(memory: MemoryEstimate, kind: str, limit: float) -> float:
     """What was measured: by PyTorch's allocator, or by the driver; with FSDP's first form on streams."""
     if kind == "reserved-varying":
         return memory.reserved_varying(limit)
@@ -208,10 +208,15 @@ def together(outcomes: Sequence[Outcome], groups: Mapping[str, str]) -> str:
 
 def margin(failed: Sequence[Outcome]) -> float:
     """The smallest, in whole per cent of a peak, with which hardly any that ran out of memory is told to fit."""
+    return margin_of([row.room for row in failed])
+
+
+def margin_of(rooms: Sequence[float]) -> float:
+    """The same, of the room that each of those had."""
     return next(
         percent / 100
         for percent in range(_MOST_PERCENT)
-        if sum(row.room >= percent / 100 for row in failed) <= _WRONG_SHARE * len(failed)
+        if sum(room >= percent / 100 for room in rooms) <= _WRONG_SHARE * len(rooms)
     )
 
 

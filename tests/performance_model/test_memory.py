@@ -8,7 +8,7 @@ import pytest
 from raybench.errors import UsageError
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import FRAGMENTATION_SHARE, ZERO_BUCKET, estimate_memory, largest_batch
+from raybench.performance_model.memory import FRAGMENTATION_SHARES, ZERO_BUCKET, estimate_memory, largest_batch
 from raybench.performance_model.presets import preset_named
 from raybench.performance_model.step.request import EstimateRequest, least_setup
 from raybench.performance_model.training_setup import Loss, TrainingSetup
@@ -151,7 +151,11 @@ def test_pools_of_gathered_weights_do_not_grow_with_the_batch(changed: dict[str,
 
 def test_a_rank_alone_has_no_pools() -> None:
     alone = estimate_memory(MODEL, replace(SETUP, strategy="fsdp"), ALONE)
-    assert alone.fragmentation == int(FRAGMENTATION_SHARE * alone.dynamic)
+    assert alone.fragmentation == int(FRAGMENTATION_SHARES["kept"] * alone.dynamic)
+    again = estimate_memory(MODEL, replace(SETUP, checkpointing=True), ALONE)
+    assert again.fragmentation == int(FRAGMENTATION_SHARES["computed again"] * again.dynamic)
+    half = estimate_memory(MODEL, replace(SETUP, checkpointing=True, recomputed_share=0.5), ALONE)
+    assert again.fragmentation / again.dynamic > half.fragmentation / half.dynamic > alone.fragmentation / alone.dynamic
 
 
 @pytest.mark.parametrize(

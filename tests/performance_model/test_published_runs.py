@@ -6,6 +6,7 @@ import pytest
 
 from raybench.performance_model.estimate import estimate
 from tests.performance_model.published_runs import PublishedRun, published_runs
+from tests.performance_model.random_halves import Held, errors, fitted, judged, splits
 
 RUNS = tuple(published_runs())
 FULL = tuple(run for run in RUNS if run.source == "llm-foundry")
@@ -73,3 +74,29 @@ def test_memory_of_published_adapters_is_near() -> None:
     assert len(errors) == 42
     assert sorted(errors)[21] <= 0.08
     assert sorted(errors)[37] <= 0.2
+
+
+def test_a_share_is_fitted_to_sources_that_have_one_vote_each() -> None:
+    """Three rows of one source need half of what comes and goes, the others' 0.1 and 0.2; what was allocated, none."""
+    rows = [
+        Held(source=source, kind="device", name=name, fits=True, room=0.1, estimated=100.0, measured=more + 100.0,
+             dynamic=100.0, share=0.0)
+        for source, name, more in (("a", "kept", 50.0), ("a", "kept", 50.0), ("a", "kept", 50.0), ("b", "kept", 10.0),
+                                   ("c", "kept", 20.0), ("d", "", 90.0))
+    ]  # fmt: skip
+    assert fitted(rows) == pytest.approx({"kept": 0.2})
+    off = errors(rows, fitted(rows))
+    assert off["c"] == pytest.approx([0.0])
+    assert off["a"] == pytest.approx([120 / 150 - 1] * 3)
+    assert off["d"] == pytest.approx([100 / 190 - 1])
+
+
+def test_random_halves_are_judged_by_the_sources_that_they_do_not_have() -> None:
+    """Of four sources with a room each of their own: what has less than the other half's widest is no promise."""
+    rows = [
+        Held(source=name, kind="device", name="", fits=False, room=room, estimated=1.0, measured=1.0)
+        for name, room in (("a", 0.0), ("b", 0.1), ("c", 0.2), ("d", 0.3))
+    ]
+    assert judged(rows[:2], rows[2:]).promised == 2
+    assert judged(rows[2:], rows[:2]).promised == 0
+    assert {one.failed for one in splits(rows, 5)} == {2}

@@ -262,7 +262,7 @@ def test_another_file_is_no_result(tmp_path: Path, content: str, words: str) -> 
     ("options", "words"),
     [
         (FSDP, ("it fits", "tokens/s", "a million tokens", "--full")),
-        (("--model", "llama-70b", "--gpu", "H100"), ("does not fit", "--world-size 32\n#   (61.", "unknown: cost")),
+        (("--model", "llama-70b", "--gpu", "H100"), ("does not fit", "--world-size 32\n#   (62.", "unknown: cost")),
         (("--model", "gpt2", "--node-gb-per-s", "10"), ("unknown:", "communication")),
         ((*FSDP, "--tp", "2", "--pp", "2", "--strategy", "zero1", "--epoch-samples", "1000"), ("pipeline bubble",)),
     ],

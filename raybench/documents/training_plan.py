@@ -103,6 +103,7 @@ class TrainingPlan(PlainDocument):
     fewest_nodes: FewestNodes | None = None  # None: no fewer, or nothing fits
     nodes_in_time: FewestNodes | None = None  # in doublings, where the deadline may be missed; None: no such number
     links_measured: str | None = None  # by which run, on how many ranks
+    price: str | None = None  # of a node for an hour, and where it is from
 
     @property
     def exit_code(self) -> int:

@@ -454,6 +454,12 @@ def parsed(line: str) -> dict[str, Any]:
         (("llama-8b", *P5, "--tokens", "15B"), ("raybench train --nodes 4 --strategy fsdp", "--full")),
         (("llama-70b", *P5, "--tokens", "1B", "--budget", "100"), ("misses the budget", "hours, 1,7", "  8.06")),
         (("Qwen/Qwen3-32B", *P5), ("torchrun --nnodes", "--micro-batch-size", "  tokens/s     why not")),
+        (
+            ("tiiuae/falcon-40b", "--nodes", "48", "--node-type", "p4d.24xlarge", "--tokens", "1T"),
+            ("# in all: ", " USD\n"),
+        ),
+        (("llama-8b", "--node-type", "p4d.24xlarge", "--tokens", "9B", "--deadline", "4d"), ("nodes are in time (",)),
+        (("google/gemma-7b", "--gpu", "RTX 4090", "--gpus-per-node", "1", "--method", "qlora"), ("--load_in_4bit",)),
     ],
 )
 def test_it_is_one_screen_with_verdict_table_and_command(arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
@@ -462,6 +468,14 @@ def test_it_is_one_screen_with_verdict_table_and_command(arguments: tuple[str, .
     assert len(shown) <= 23
     assert max(map(len, shown)) <= 80
     assert [word for word in words if word not in "\n".join(shown)] == []
+
+
+def test_a_plan_says_where_its_price_is_from_and_repeats_no_verdict_that_is_whole() -> None:
+    asked = ["llama-8b", *P5, "--tokens", "15B"]
+    whole = CliRunner(env={"COLUMNS": "400"}).invoke(command, [*asked, "--full"]).stdout
+    assert "price: 55.04 USD a node and hour, list price of p5.48xlarge on 2" in whole
+    assert "in all: " not in CliRunner(env={"COLUMNS": "80"}).invoke(command, asked).stdout
+    assert planned(*asked[:1], "--gpu", "H100")["price"] is None
 
 
 def test_ways_that_other_software_makes_faster_are_started_in_the_whole_report_too() -> None:
@@ -497,7 +511,14 @@ def test_samples_and_epochs_are_tokens() -> None:
         ),
         (("llama-8b", "--gpu", "H100", "--currency", "EUR"), "there is no other price; give --price"),
         (("llama-8b", *P5, "--deadline", "2d"), "need the length"),
-        (("llama-8b", "--gpu", "H100", "--tokens", "1B", "--budget", "5"), "needs a price"),
+        (
+            ("llama-8b", "--gpu", "H100", "--tokens", "1B", "--budget", "5"),
+            "needs a price: give --price, or a --node-type",
+        ),
+        (
+            ("gpt2", "--node-type", "DGX H100", "--tokens", "1B", "--budget", "5"),
+            "needs a price: .* of DGX H100 is known",
+        ),
         (("llama-8b", *P5, "--tokens", "1B", "--samples", "5"), "say the same"),
         (("llama-8b", *P5, "--samples-per-step", "0"), "it must be at least 1"),
         (

@@ -81,7 +81,13 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         fewest_nodes=_fewest(options, per_step, ways[0]),
         nodes_in_time=_in_time(options, told[0]),
         links_measured=links_measured(request.basis),
+        price=_price(request),
     )
+
+
+def _price(request: "EstimateRequest") -> str | None:
+    price = request.price
+    return None if price is None else f"{price.per_node_hour:,.10g} {price.currency} a node and hour, {price.source}"
 
 
 def _ways(request: "EstimateRequest", per_step: int, options: PlanOptions, *, cut: bool = True) -> "tuple[Way, ...]":
@@ -202,7 +208,8 @@ def _goal(options: PlanOptions, request: "EstimateRequest") -> Goal:
     if tokens is None and (options.deadline_seconds is not None or options.budget is not None):
         raise UsageError("--deadline and --budget need the length of the training: give --tokens, or --samples")
     if options.budget is not None and request.price is None:
-        raise UsageError("--budget needs a price: give --price, or a --node-type with a list price")
+        how = request.price_unknown or "give --price, or a --node-type with a list price"
+        raise UsageError(f"--budget needs a price: {how}")
     return Goal(tokens=tokens, deadline_seconds=options.deadline_seconds, budget=options.budget)
 
 
@@ -248,7 +255,7 @@ def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal, asked:
         hours=hours,
         cost=(hours[0] * price, hours[1] * price) if hours and price is not None else None,
         limit=way.limit,
-        why_not="" if way is best else _why_not(way, best),
+        why_not="" if way is best and way.fits is not False else _why_not(way, best),
         command=command_of(way, request, asked.model, gpus_per_node=asked.gpus_per_node, vocabulary=asked.vocabulary),
         tensor_parallel=one.request.layout.tensor,
         context_parallel=one.request.layout.context,
@@ -266,7 +273,7 @@ def _why_not(way: "Way", best: "Way") -> str:
     if way.fits is False and memory is not None:
         return "too large"
     if way.fits is None and memory is not None:
-        return "lean only"
+        return "may fit"
     if not way.tokens_per_second or not best.tokens_per_second:
         return ""
     ratio = best.tokens_per_second / way.tokens_per_second

@@ -11,6 +11,7 @@ from raybench.reports.text import count_of
 from raybench.units import amounts
 
 _MOST_ROWS, _ROWS_OF_SCREEN, _MOST_MEASURED = 6, 3, 2
+_VERDICT = 136  # characters of a verdict's reason that a screen of 80 shows
 _COMMAND_WIDTH = 76  # of a line of a screen of 80
 _FULL = "all ways, and what other tools start the best and faster ones with: --full"
 _FASTER = (
@@ -30,6 +31,7 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
         *_numbered("Start the best", starts),
         *(block for way in _faster(plan) for block in _numbered(f"Start {way.name}", list(way.launch))),
         *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
+        *notes_of([f"price: {plan.price}"] if plan.price else [], tone="info"),
         *notes_of([f"assumed: {one}" for one in plan.assumed], tone="info"),
     )
 
@@ -38,15 +40,27 @@ def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
     """The best ways, and how raybench starts the first; all else is in the whole report."""
     return _report(
         plan,
-        *notes_of([f"in all: {_in_all(plan)}"] if plan.verdict != "ok" and _in_all(plan) else [], tone="strong"),
+        *notes_of([f"in all: {_in_all(plan)}"] if _is_cut_short(plan) and _in_all(plan) else [], tone="strong"),
+        *_in_time(plan),
         Table(grid=_grid(plan, _ROWS_OF_SCREEN), text_columns=1, headed=True),
         *notes_of(list(_start_lines(plan))),
         *notes_of([_FULL], tone="info"),
         *_notes(plan, _ROWS_OF_SCREEN, is_screen=True),
         *notes_of(list(measured_notes(plan.measured)), tone="info"),
         *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
+        *notes_of([f"price: {plan.price}"] if plan.price else [], tone="info"),
         *notes_of([f"assumed: {'; '.join(plan.assumed)}"] if plan.assumed else [], tone="info"),
     )
+
+
+def _is_cut_short(plan: TrainingPlan) -> bool:
+    """Whether a screen may not have the whole verdict: in what it has at the end are hours and cost."""
+    return plan.verdict != "ok" or len(plan.reason + _measured(plan)) > _VERDICT
+
+
+def _in_time(plan: TrainingPlan) -> tuple[Block, ...]:
+    few = plan.nodes_in_time
+    return notes_of([_on(few, "in time", plan.currency)] if few else [], tone="strong")
 
 
 def _in_all(plan: TrainingPlan) -> str:
@@ -89,7 +103,8 @@ def _starts(plan: TrainingPlan) -> list[str]:
 def _start_lines(plan: TrainingPlan) -> Iterator[str]:
     """How the best is started, whole: what raybench does not start is a program on every node and its arguments."""
     starts = _starts(plan)
-    for lead, start in zip(("start it: ", ""), starts[: 1 if plan.ways[0].command else 2], strict=False):
+    most = 1 if plan.ways[0].command else 2 if plan.method == "full" else 3  # of adapters what makes them, too
+    for lead, start in zip(("start it: ", "", ""), starts[:most], strict=False):
         yield from _command_lines(lead + start)
 
 
@@ -124,8 +139,7 @@ def _notes(plan: TrainingPlan, rows: int, *, is_screen: bool = False) -> Iterato
     yield from notes_of([text for text in beside if not (is_screen and text == _FASTER)], tone="info")
     yield from notes_of([f"does not fit: {_too_large(others)}"] if others else [], tone="info")
     yield from notes_of([_fewest(plan.fewest_nodes, plan.currency)] if plan.fewest_nodes else [], tone="info")
-    in_time = plan.nodes_in_time
-    yield from notes_of([_on(in_time, "in time", plan.currency)] if in_time else [], tone="strong")
+    yield from () if is_screen else _in_time(plan)
     yield from notes_of([f"links: {plan.links_measured}"] if plan.links_measured else [], tone="info")
     waits = best.limit and best.fits is not False
     yield from notes_of([f"the best waits for: {best.limit}"] if waits else [], tone="info")
@@ -202,17 +216,19 @@ def _beside(fitting: list[TrainingWay], slower: list[TrainingWay], *, has_memory
     known = has_memory and any(way.fits for way in fitting)
     faster = any(way.why_not.endswith("x speed") for way in fitting)
     notes = [_FASTER] if faster else []
-    lead = "fits too" if known else "tried too"
-    return [*notes, *([f"{lead}{_slower(slower)}"] if slower else [])]
+    sure = [way for way in slower if way.fits or not known]
+    unsure = [way for way in slower if way not in sure]
+    told = [f"{'fits too' if known else 'tried too'}{_slower(sure)}"] if sure else []
+    return [*notes, *told, *([f"may fit: {_named(unsure)}"] if unsure else [])]
 
 
 def _row(way: TrainingWay) -> tuple[Cell, ...]:
     runs = way.fits is not False
-    size = f"{way.peak / 2**30:.0f}"
+    sizes = dict.fromkeys(f"{size / 2**30:.0f}" for size in (way.least_peak, way.peak))
     texts = (
         f"{way.name} (measured)" if way.measured_by else way.name,
         f"{way.accumulation} x {way.batch_size}",
-        size if way.least_peak == way.peak else f"{way.least_peak / 2**30:.0f}-{size}",
+        "-".join(sizes),
         _range(way.tokens_per_second) if runs else "",
         _range(way.hours) if runs else "",
         way.why_not,

@@ -137,8 +137,9 @@ def estimate_memory(
 
     ``accumulation``: micro-batches of a step, of which a pipeline holds several at once.
     """
-    if setup.strategy == "zero1" and setup.is_deepspeeds and accumulation == 1 and not layout.is_cut:
-        setup = replace(setup, strategy="zero2")  # what is reduced is let go there as well (stage_1_and_2.py)
+    if setup.is_deepspeeds and accumulation == 1 and not layout.is_cut:
+        # ZeRO-1 lets go what is reduced as well, and both what is averaged after each update (stage_1_and_2.py)
+        setup = replace(setup, strategy="zero2", gradients_kept=False)
     if is_megatrons(model, setup, layout):
         return _of_megatron(_whole_or_part(model, as_megatrons(setup), layout, accumulation), layout)
     return _whole_or_part(model, setup, layout, accumulation)

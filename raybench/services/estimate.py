@@ -253,7 +253,7 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         native_attention=options.native_attention,
         masked_attention=options.masked_attention,
         bucket_view=options.bucket_view,
-        gradients_kept=options.accumulation > 1 or (strategy in _KEEPING and options.world_size > 1),
+        gradients_kept=options.accumulation > 1 or _keeps_gradients(options, strategy),
         whole_gradients=options.accumulation > 1 and not options.reduce_each,
         lora_rank=options.lora_rank,
         lora_targets=() if options.lora_targets is None else targets_of(options.lora_targets),
@@ -288,6 +288,12 @@ def _moment_bytes(options: EstimateOptions) -> int:
         has = "moments in 8 bits" if options.optimizer != "sgd" else "no moments"
         raise UsageError(f"--optimizer {options.optimizer} has {has}; leave --optimizer-dtype out")
     return BYTES[options.optimizer_dtype]
+
+
+def _keeps_gradients(options: EstimateOptions, strategy: str) -> bool:
+    """From step to step; DDP's as views of its buckets: others are let go (``zero_grad``, from PyTorch 2.0 on)."""
+    has_room = strategy != "ddp" or options.bucket_view
+    return strategy in _KEEPING and has_room and options.world_size > 1
 
 
 def _gradient_bytes(options: EstimateOptions, strategy: "Strategy") -> int:

@@ -15,7 +15,6 @@ from tests.performance_model.published_run import FOLDER, PublishedRun
 
 _NVLINK_SHARE, _NIC_SHARE, _PCIE_GB_PER_S = 0.80, 0.92, 25.0
 _KEEPING = (
-    "ddp",
     "zero1",
     "zero2",
     "zero3",
@@ -42,17 +41,25 @@ _HOLDS_INPUTS: dict[str, tuple[str, ...]] = {"fms-acceleration": ("lora", "qlora
 _KEEP_FROZEN_INPUTS = ("LitGPT", "LLaMA-Factory", "fsdp_qlora", "ROCm-blogs", "ms-swift")
 _HOLD_FROZEN_INPUTS = ("fsdp_qlora 2024-01",)
 # Sharded by fully_shard; all others by FullyShardedDataParallel or DeepSpeed.
-_FSDP2 = ("torchtitan", "torchao", "torchtune", "torchtune threads", "KempnerForge", "NeMo", "OLMo-core", "MaxText")
+_FSDP2 = (
+    *("torchtitan", "torchao", "torchtune", "torchtune threads", "KempnerForge", "NeMo", "OLMo-core", "MaxText"),
+    *("SmolLM3 FSDP2 blog", "prime-rl benchmarks"),
+    "cluster-bench",
+)
 # transformers from 4.40.0 (April 2024) to the summer gave sdpa a mask whether a sample was padded or not.
 _MASKED = ("chenyaofo",)
 _NOT_MASKED = ("LLaMA-Factory", "fms-acceleration")  # by flash-attn, which takes lengths
-_PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq"}
+_PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq", "qlora-8bit": "8bit"}
+_SAID = {"yes": True, "no": False}
 _GPT = {"gated": False, "norm": "layer", "biases": True, "tied": True}
 _FORMS: dict[str, dict[str, Any]] = {
     "llama": {},
     "llama-tied": {"tied": True},
     "qwen": {"qkv_biases": True},
     "gelu": {"gated": False, "norm": "layer", "biases": True},
+    "gelu-one-stream": {"gated": False, "norm": "layer", "biases": True, "parallel": True},
+    "gpt-long": {**_GPT, "positions": 8192},
+    "gpt-by-hand": {**_GPT, "tied": False, "positions": 1024, "drops": True, "formula_gelu": True},
     "gelu-parallel": {"gated": False, "norm": "layer", "biases": True, "norms_per_layer": 1},
     "gelu-parallel-bare": {"gated": False, "norm": "layer"},
     "gpt": {**_GPT, "positions": 2048},
@@ -73,13 +80,17 @@ _FORMS: dict[str, dict[str, Any]] = {
     "gemma-2-tied": {"norms_per_layer": 4, "tied": True, "caps_scores": True, "caps_logits": True},
     "gpt-bare": {"gated": False, "norm": "layer", "tied": True, "positions": 2048},
     "llama-dropped": {"drops": True},
+    "gpt-untied": {"gated": False, "norm": "layer", "biases": True, "positions": 2048},
+    "gpt-untied-dropped": {"gated": False, "norm": "layer", "biases": True, "positions": 1024, "drops": True},
+    "ungated-tied-positions": {"gated": False, "tied": True, "positions": 1024},
+    "qwen-tied": {"qkv_biases": True, "tied": True},
     "megatron": {"tied": True, "biases": True, "positions": 8192, "drops": True},  # what its script does not name
 }
 
 
 def other_runs() -> Iterator[PublishedRun]:
     """All rows, in order: of models that are whole, that may be cut, of memory alone, and as their sources ask them."""
-    for name in ("others.csv", "cut.csv", "memory.csv", "unseen.csv"):
+    for name in ("others.csv", "cut.csv", "memory.csv", "unseen.csv", "blind_memory.csv"):
         yield from runs_of(FOLDER / name)
 
 
@@ -191,4 +202,9 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
     if row["loss"]:
         setup = replace(setup, loss=row["loss"])  # type: ignore[arg-type]
     setup = heaviest(setup, kernels_known=bool(row["kernels"]), loss_known=bool(row["loss"]))
-    return replace(setup, on_streams=setup.is_sharded and row["source"] not in _FSDP2)
+    return replace(
+        setup,
+        on_streams=setup.is_sharded and row["source"] not in _FSDP2,
+        sequence_parallel=_SAID.get(row.get("sequence_parallel", "")),
+        moment_bytes=int(row.get("moment_bytes") or 0),
+    )

@@ -55,6 +55,14 @@ def test_what_is_stored_in_another_type_is_as_large_as_that(options: dict[str, A
     assert getattr(memory, part) == pytest.approx(size, rel=0.03)  # adapters, scales and padding
 
 
+@pytest.mark.parametrize(("batch", "more"), [(64, 0.0), (1, 4.0)])
+def test_gradients_beside_ddps_buckets_are_there_from_the_backward_pass_on(batch: int, more: float) -> None:
+    """Of many samples the peak is before; of one it is the update, with gradients and buckets."""
+    asked: dict[str, Any] = {"model": "gpt2", "gpu": "h100", "batch_size": batch, "sequence_length": 64}
+    views, copies = (estimate(EstimateOptions(**asked, bucket_view=is_so)).report.memory for is_so in (True, False))
+    assert copies.allocated - views.allocated == pytest.approx(more * 124_439_808, rel=0.03, abs=1e6)
+
+
 def test_activations_that_wait_on_the_cpu_leave_the_gpu_and_take_the_time_of_two_copies() -> None:
     here, there = (estimate(EstimateOptions(**ON_EIGHT, offload_activations=is_so)).report for is_so in (False, True))
     assert there.memory.activations < 0.1 * here.memory.activations

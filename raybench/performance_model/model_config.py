@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from raybench.errors import UsageError, unknown_name
 from raybench.performance_model.families import dense, experts, gemma, latent, layer_norm
 from raybench.performance_model.families.fields import Fields, Reader
-from raybench.performance_model.released_models import cached_config, released_id, released_models
+from raybench.performance_model.released_models import cached_config, released_id, released_like, released_models
 from raybench.performance_model.transformer import Transformer
 
 _MOST_BYTES = 1 << 20  # of a config.json: the largest published have some ten thousand
@@ -91,11 +91,17 @@ def _text(path: Path) -> str:
     if not path.is_file():
         raise UsageError(
             f"--model {path} is not a file, nor a released model that raybench knows, nor in the cache of "
-            "huggingface_hub; give a model's name, its config.json, or the folder with it"
+            f"huggingface_hub; {_meant(path)}give a model's name, its config.json, or the folder with it"
         )
     if path.stat().st_size > _MOST_BYTES:
         raise UsageError(f"--model {path} has more than {_MOST_BYTES} bytes; give a config.json")
     return path.read_text(encoding="utf-8")
+
+
+def _meant(path: Path) -> str:
+    named = "" if path.suffix == ".json" else path.as_posix()
+    found = released_like(named) if named.count("/") == 1 else []
+    return f"did you mean {' or '.join(found)}? Else " if found else ""
 
 
 _READERS: Mapping[str, Reader] = {

@@ -13,9 +13,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from raybench.errors import nearest
 from raybench.performance_model.presets import ALIASES, PRESETS
 
-_TUNED = re.compile(r"-(?:instruct|chat|it)(?=-|$)")
+_TUNED = re.compile(r"-(?:instruct|chat|it|base)(?=-|$)")
 
 
 @lru_cache(maxsize=1)
@@ -36,12 +37,20 @@ def released_names() -> tuple[str, ...]:
 def released_id(name: str) -> str | None:
     """The id of a released model that is named by its id, or by a short name that no preset has; None for another.
 
-    One that was tuned to follow instructions has the shape of the model that it was made of.
+    One that was tuned to follow instructions has the shape of the model that it was made of, as has a base of a model
+    that was released tuned.
     """
     key = name.strip().lower()
     if key in PRESETS or key in ALIASES:
         return None
     return _ids().get(key) or _ids().get(_TUNED.sub("", key)) or _ids().get(_TUNED.sub("-pt", key))
+
+
+def released_like(name: str) -> list[str]:
+    """Ids of released models that may be meant: of such a name by another owner, else of one that is nearly so."""
+    own_name = _TUNED.sub("", name.strip().lower().rpartition("/")[2])
+    same = _ids().get(own_name)
+    return [same] if same else list(dict.fromkeys(_ids()[one] for one in nearest(own_name, _ids()) if one in _ids()))
 
 
 def cached_config(name: str) -> Path | None:

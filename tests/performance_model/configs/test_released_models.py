@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,10 @@ def test_a_preset_has_the_shape_of_the_released_model_of_its_name() -> None:
         ("mistralai/Mistral-7B-Instruct-v0.3", "mistralai/Mistral-7B-v0.3"),
         ("google/gemma-3-4b-it", "google/gemma-3-4b-pt"),
         ("meta-llama/Llama-3.3-70B-Instruct", "meta-llama/Llama-3.1-70B"),
+        ("Qwen/Qwen3-8B-Base", "Qwen/Qwen3-8B"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "meta-llama/Llama-3.1-70B"),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", "Qwen/Qwen3-30B-A3B-Instruct-2507"),
+        ("pythia-12b", "EleutherAI/pythia-12b"),
         ("llama-8b", None),  # a preset by an alias
         ("gpt2", None),
         ("somebody/Qwen2.5-32B", None),  # another's model of the name
@@ -47,6 +52,20 @@ def test_a_preset_has_the_shape_of_the_released_model_of_its_name() -> None:
 def test_whose_name_it_is(name: str, model_id: str | None) -> None:
     assert released_id(name) == model_id
     assert is_config(name) == (model_id is not None or "/" in name)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("NousResearch/Llama-2-7b-hf", "did you mean meta-llama/Llama-2-7b-hf? Else give"),
+        ("Qwen/Qwen2.5-32", "did you mean Qwen/Qwen2.5-32B? Else give"),
+        ("nobody/of-this-name", "huggingface_hub; give a model's name"),
+        ("./qwen2.5-32b", "huggingface_hub; give a model's name"),  # a folder
+    ],
+)
+def test_a_name_that_is_no_model_s_is_told_with_those_that_may_be_meant(name: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(meant)):
+        model_of_config(name)
 
 
 def test_no_name_is_of_two_models() -> None:

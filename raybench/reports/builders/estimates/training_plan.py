@@ -103,7 +103,7 @@ def _starts(plan: TrainingPlan) -> list[str]:
 def _start_lines(plan: TrainingPlan) -> Iterator[str]:
     """How the best is started, whole: what raybench does not start is a program on every node and its arguments."""
     starts = _starts(plan)
-    most = 1 if plan.ways[0].command else 2 if plan.method == "full" else 3  # of adapters what makes them, too
+    most = 1 if plan.ways[0].command else 2 if plan.method == "full" else 3  # of LoRA what makes it LoRA
     for lead, start in zip(("start it: ", "", ""), starts[:most], strict=False):
         yield from _command_lines(lead + start)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from raybench.hardware.gpus import GPUS, gpu_for
-from raybench.performance_model.efficiency import CALIBRATION, expected_efficiency
+from raybench.performance_model.efficiency import CALIBRATION, GEFORCE_REACHED, expected_efficiency
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.presets import preset_named
 from raybench.performance_model.step.spreads import (
@@ -68,6 +68,27 @@ def test_which_gpus_have_few_published_trainings_is_as_the_tables_have_it() -> N
     timed = (run.request.gpu for run in RUNS if run.tokens_per_second)
     assert {gpu.name for gpu in timed if gpu and not is_known(gpu)} == FEW_PUBLISHED
     assert all(is_known(gpu_for(nearest_family(gpu))) for gpu in GPUS)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "changes", "capped"),
+    [
+        ("3090", {}, True),
+        ("5090", {"compiled": True, "loss": "chunked"}, True),
+        ("4090", {"checkpointing": True}, True),
+        ("3090", {"sequence_length": 131_072}, False),  # half of whose operations are scores that are dropped
+        ("a6000", {}, False),
+    ],
+)
+def test_no_geforce_is_told_faster_than_any_training_has_it(gpu: str, changes: dict[str, object], capped: bool) -> None:
+    """Its fit is near the peak, since it keeps a higher clock: bounds as wide as others' would be above any that ran."""
+    setup = replace(SETUP, **{"sequence_length": 2048, "kernels": "fused", **changes})
+    found = expected_efficiency(gpu_for(gpu), LLAMA, setup)
+    spread = SPREADS["other GPUs"]
+    assert (found.fast < spread.fast) is capped
+    assert found.high <= GEFORCE_REACHED + 1e-9 or not capped
+    assert found.low < found.middle.low <= found.high
+    assert found.high == pytest.approx(found.low * found.slow * found.fast)
 
 
 @pytest.mark.parametrize(

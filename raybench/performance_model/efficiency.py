@@ -109,11 +109,10 @@ STARTS_SPREAD, OFFLOAD_SPREAD = 1.6, 1.4
 # How much faster at most: kernels captured as graphs, or fused further; eager ones by a host with fast cores (LoRA of
 # Qwen-7B and 14B with 256 tokens takes 0.53 to 0.6 of the middle).
 FEWER_STARTS = 2.0
-# The most that published trainings reach of a GeForce's peak, which the fit has two thirds of them near: of all that is
-# counted 0.95 (blocks of a 7B on an RTX 3090, compiled, as modula-systems/modula pull request 1 has it, against 0.74
-# without), of what is computed, the causal half of scores, 0.87 (torchtune's LoRA of Llama 3.1 8B on an RTX 4090). Their
-# peak is at a clock below that which they keep: large products have 1.05 to 1.15 of it (zzc0721/
-# torch-performance-test-data).
+# The most that published trainings reach of a GeForce's peak: of all that is counted 0.95 (said of a 7B's blocks on
+# an RTX 3090, compiled; 0.74 without: modula-systems/modula pull request 1), of what is computed, without the scores
+# that are dropped, 0.87 (torchtune's LoRA of Llama 3.1 8B on an RTX 4090). Their peak is at a clock below that which
+# they keep: large products have 1.05 to 1.15 of it (zzc0721/torch-performance-test-data).
 GEFORCE_REACHED, GEFORCE_COMPUTED = 0.95, 0.87
 _STAND_IN = "a100"  # for a GPU that is not known, of which nothing depends on but the range that is shown
 _MOST_SHARE = 2.0  # at the peak, of nothing but scores half of which are dropped
@@ -191,7 +190,7 @@ def expected_efficiency(
 
 
 def _reached(work: Work) -> float:
-    """The largest share of the peak that any training is known to reach; without an end where the fit is not near it."""
+    """The largest share of the peak that any training is known to reach; no end where the fit is not near it."""
     if not work.is_halved:
         return math.inf
     return max(GEFORCE_REACHED, GEFORCE_COMPUTED * work.at_peak / (work.products + work.attention))

@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from raybench.errors import UsageError
 from raybench.performance_model.estimate import Estimate, estimate
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import estimate_memory, largest_batch
+from raybench.performance_model.memory import Held, estimate_memory, largest_batch
 from raybench.performance_model.parallel.choice import cut_requests
+from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.parallel.programs import by_torchtitan, torchtitan_config
 from raybench.performance_model.step.request import EstimateRequest, least_setup
 from raybench.performance_model.training_setup import Strategy, TrainingSetup
@@ -30,12 +31,11 @@ class Way:
 
     estimate: Estimate
     fits: bool | None
+    tokens_per_second: float = field(init=False)  # the geometric middle of its bounds; 0 where the times are not known
 
-    @property
-    def tokens_per_second(self) -> float:
-        """The geometric middle of its bounds; 0 where the times are not known."""
+    def __post_init__(self) -> None:
         pair = self.estimate.tokens_per_second
-        return math.sqrt(pair[0] * pair[1]) if pair else 0.0
+        object.__setattr__(self, "tokens_per_second", math.sqrt(pair[0] * pair[1]) if pair else 0.0)
 
     @property
     def limit(self) -> Limit | None:
@@ -50,7 +50,12 @@ class Way:
 
 
 def ways_to_train(
-    request: EstimateRequest, samples_per_step: int, *, cut: bool = True, as_run: AsRun = lambda request: request
+    request: EstimateRequest,
+    samples_per_step: int,
+    *,
+    cut: bool = True,
+    as_run: AsRun = lambda request: request,
+    fitting_only: bool = False,
 ) -> tuple[Way, ...]:
     """All ways, those that fit first, the fastest of them first; then those that may fit; then by the memory needed.
 
@@ -60,15 +65,16 @@ def ways_to_train(
     tenth. Of those that cut it, which are looked for where ``cut`` says so, the best few are kept. Of fewer samples
     than ranks these alone are possible. Selective checkpointing is tried where torchtitan has the model: of what
     Megatron-LM calls so, flash attention leaves nothing to save. ``as_run``: a way that cuts nothing with what is known
-    of how it is run. Raises UsageError for samples that no way can spread
-    over its replicas.
+    of how it is run. ``fitting_only``: no other ways than those that are sure to fit, which is much faster. Raises
+    UsageError for samples that no way can spread over its replicas.
     """
     samples, rest = divmod(samples_per_step, request.layout.world_size)
-    ways = [] if rest else [_way(as_run(one), samples) for one in _plain_requests(request)]
+    plain_ways = () if rest else (_way(as_run(one), samples, fitting_only) for one in _plain_requests(request))
+    ways = [way for way in plain_ways if way is not None]
     if cut:
         plain = max((_preference(way) for way in ways if way.fits), default=0.0)
-        ways += _cut_ways(request, samples_per_step, plain, alone=not ways)
-    if not ways:
+        ways += _cut_ways(request, samples_per_step, plain, alone=bool(rest), fitting_only=fitting_only)
+    if not ways and not fitting_only:
         raise _not_spread(samples_per_step, request.layout.world_size)
     return ranked(ways)
 
@@ -102,7 +108,9 @@ def ranked(ways: Iterable[Way]) -> tuple[Way, ...]:
     return tuple(sorted(ways, key=lambda way: _rank(way, best)))
 
 
-def _cut_ways(request: EstimateRequest, samples_per_step: int, plain: float, *, alone: bool) -> list[Way]:
+def _cut_ways(
+    request: EstimateRequest, samples_per_step: int, plain: float, *, alone: bool, fitting_only: bool
+) -> list[Way]:
     """A few that fit with some room, and are faster than ``plain``, the best that cuts nothing.
 
     Room, since stages and experts are never as even as an estimate has them. Of those that are about as fast, the ones
@@ -112,8 +120,10 @@ def _cut_ways(request: EstimateRequest, samples_per_step: int, plain: float, *, 
     if request.memory_bytes is None:
         return []
     spread = [one for one in cut_requests(request) if samples_per_step % one.layout.data == 0]
-    each = [(one, samples_per_step // one.layout.data) for one in spread]
-    found = [_cut_way(one, samples) for one, samples in each if alone or _has_room(one, samples)]
+    each = ((one, samples_per_step // one.layout.data) for one in spread)
+    only = fitting_only or not alone
+    asked = (_cut_way(one, samples, only) for one, samples in each)
+    found = [way for way in asked if way is not None]
     fitting = [way for way in found if way.fits and _is_roomy(way) and _WORTH_IT * _preference(way) > _AS_FAST * plain]
     if alone and not fitting:
         return sorted(found, key=lambda way: way.estimate.peak)[:_CUT_WAYS]
@@ -126,10 +136,14 @@ def _has_room(request: EstimateRequest, samples: int) -> bool:
     """Whether a single sample fits with what takes least: all computed again, in one chunk a stage."""
     setup = replace(request.setup, checkpointing=True, selective=False, batch_size=1, gradients_kept=True)
     layout = replace(request.layout, virtual_stages=1)
+    inner = part_of(request.model, layout, stage=min(1, layout.pipeline - 1))
+    stays = Held.of(inner, setup, layout)  # of which a stage has no less, and which is counted at once
+    if stays.parameters + stays.gradients + stays.state > request.sure_bytes:
+        return False
     return estimate_memory(request.model, setup, layout, accumulation=samples).peak <= request.sure_bytes
 
 
-def _cut_way(request: EstimateRequest, samples: int) -> Way:
+def _cut_way(request: EstimateRequest, samples: int, fitting_only: bool) -> Way | None:
     """With activations kept, of a pipeline in one chunk a stage where more do not fit; else computed again, or in part.
 
     In part by torchtitan alone, and where that fits. In one chunk, too, where the micro-batches do not go round the
@@ -137,15 +151,21 @@ def _cut_way(request: EstimateRequest, samples: int) -> Way:
     """
     if samples % request.layout.pipeline:
         request = replace(request, layout=replace(request.layout, virtual_stages=1))
-    for chunks in dict.fromkeys((request.layout.virtual_stages, 1)):
+    chunked = dict.fromkeys((request.layout.virtual_stages, 1)) if _has_room(request, samples) else {}
+    if not chunked and fitting_only:
+        return None
+    for chunks in chunked:
         layout = replace(request.layout, virtual_stages=chunks)
-        way = _way(replace(request, layout=layout, setup=replace(request.setup, checkpointing=False)), samples)
-        if way.fits:
+        kept = replace(request, layout=layout, setup=replace(request.setup, checkpointing=False))
+        way = _way(kept, samples, True)
+        if way is not None:
             return way
-    again = _way(replace(request, setup=replace(request.setup, checkpointing=True)), samples)
+    again = _way(replace(request, setup=replace(request.setup, checkpointing=True)), samples, fitting_only)
     request_in_part = _selective(request)
-    in_part = None if request_in_part is None else _way(request_in_part, samples)
-    return max(in_part, again, key=_preference) if in_part is not None and in_part.fits else again
+    in_part = None if request_in_part is None else _way(request_in_part, samples, True)
+    if again is None or in_part is None or not again.fits:
+        return in_part or again
+    return max(in_part, again, key=_preference)
 
 
 def _preference(way: Way) -> float:
@@ -222,12 +242,12 @@ def _strategies(layout: Layout, setup: TrainingSetup) -> tuple[Strategy, ...]:
     return ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp", *(("fsdp-hybrid",) if layout.nodes > 1 else ()))
 
 
-def _way(request: EstimateRequest, samples_per_rank: int) -> Way:
+def _way(request: EstimateRequest, samples_per_rank: int, fitting_only: bool = False) -> Way | None:
     """With the largest micro-batch that fits in any case, else with the largest that may fit, else with one sample.
 
     Of one sample that an estimate is too near to tell of it is not known whether it fits.
 
-    ``samples_per_rank``: of all ranks that compute a sample together.
+    ``samples_per_rank``: of all ranks that compute a sample together. None where it is not sure to fit, and is to.
     """
     setup = replace(request.setup, gradients_kept=True)
     asked = replace(request, setup=setup)
@@ -236,6 +256,8 @@ def _way(request: EstimateRequest, samples_per_rank: int) -> Way:
         times = max(1, samples_per_rank)
         alone = replace(fitting, batch_size=1)
         if estimate_memory(request.model, alone, request.layout, accumulation=times).peak > most:
+            if fitting_only:
+                return None
             continue
         upper = _largest(request, samples_per_rank)
         largest = largest_batch(request.model, fitting, request.layout, most, most=upper, accumulation=times)

@@ -81,7 +81,7 @@ def test_which_gpus_have_few_published_trainings_is_as_the_tables_have_it() -> N
     ],
 )
 def test_no_geforce_is_told_faster_than_any_training_has_it(gpu: str, changes: dict[str, object], capped: bool) -> None:
-    """Its fit is near the peak, since it keeps a higher clock: bounds as wide as others' would be above any that ran."""
+    """Its fit is near the peak, since it keeps a higher clock: bounds as wide as others' would be above any of them."""
     setup = replace(SETUP, **{"sequence_length": 2048, "kernels": "fused", **changes})
     found = expected_efficiency(gpu_for(gpu), LLAMA, setup)
     spread = SPREADS["other GPUs"]

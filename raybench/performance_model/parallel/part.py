@@ -6,7 +6,7 @@ one the output layer. Expert parallelism gives each rank some of a layer's exper
 """
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 from raybench.errors import UsageError
@@ -93,7 +93,7 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
     _check(model, layout)
     ranks, layers = layout.tensor, math.ceil(model.layers / layout.pipeline)
     cut = ModelPart(
-        **asdict(model),
+        **{one.name: getattr(model, one.name) for one in fields(model)},
         embeds=stage == 0,
         scores=stage == layout.pipeline - 1,
         expert_ranks=layout.expert,

@@ -33,20 +33,35 @@ class Goal:
         return self.tokens / tokens_per_second[1] / 3600, self.tokens / tokens_per_second[0] / 3600
 
 
-def meeting_first(ways: "tuple[Way, ...]", price: Price | None, goal: Goal) -> "tuple[Way, ...]":
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reckoned:
+    """A way with what the whole training takes and costs by it; None: unknown, or no length or price was given."""
+
+    way: "Way"
+    hours: Range | None
+    cost: Range | None
+
+    def misses(self, goal: Goal) -> int:
+        """How badly: 0 not, 2 surely."""
+        return max(map(_BY_WEIGHT.index, (_in_time(self.hours, goal), _within(self.cost, goal.budget))))
+
+
+def reckoned(way: "Way", price: Price | None, goal: Goal) -> Reckoned:
+    """The way with its hours and cost."""
+    hours = goal.hours(way.estimate.tokens_per_second)
+    each = price.per_node_hour * way.estimate.request.layout.nodes if hours and price else None
+    return Reckoned(
+        way=way, hours=hours, cost=(hours[0] * each, hours[1] * each) if hours and each is not None else None
+    )
+
+
+def meeting_first(ways: Sequence[Reckoned], goal: Goal) -> tuple[Reckoned, ...]:
     """The ways; where the best may miss a goal that another which fits is sure to meet, or to miss less, that first."""
-
-    def misses(way: "Way") -> int:
-        hours = goal.hours(way.estimate.tokens_per_second)
-        each = price.per_node_hour * way.estimate.request.layout.nodes if hours and price else None
-        cost = (hours[0] * each, hours[1] * each) if hours and each is not None else None
-        return max(map(_BY_WEIGHT.index, (_in_time(hours, goal), _within(cost, goal.budget))))
-
-    fitting = [way for way in ways if way.fits]
-    best = min(fitting, key=misses, default=None)
-    if best is None or not ways[0].fits or misses(best) >= misses(ways[0]):
-        return ways
-    return best, *(way for way in ways if way is not best)
+    fitting = [one for one in ways if one.way.fits]
+    best = min(fitting, key=lambda one: one.misses(goal), default=None)
+    if best is None or not ways[0].way.fits or best.misses(goal) >= ways[0].misses(goal):
+        return tuple(ways)
+    return best, *(one for one in ways if one is not best)
 
 
 def judged(

@@ -8,7 +8,7 @@ from raybench.errors import UsageError
 from raybench.services.estimate import EstimateOptions, at_least_one, estimate_request, measured_settings
 from raybench.services.planning.as_run import ASSUMED, as_run
 from raybench.services.planning.fewest import fewest_nodes, nodes_in_time
-from raybench.services.planning.goal import Goal, judged, meeting_first
+from raybench.services.planning.goal import Goal, Reckoned, judged, meeting_first, reckoned
 from raybench.services.planning.launch import command_of, is_trained, launch_lines, reduces_each
 from raybench.services.planning.nearest import nearest_plan
 
@@ -56,8 +56,9 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     settings = measured_settings(options.machine)
     ways, measured = _with_measured(ways, settings, request, options.machine) if settings else (ways, ())
     goal = _goal(options, request)
-    ways = meeting_first(ways, request.price, goal)
-    told = tuple(_marked(_way(way, ways[0], request, goal, options.machine), measured) for way in ways)
+    known = meeting_first([reckoned(way, request.price, goal) for way in ways], goal)
+    ways = tuple(one.way for one in known)
+    told = tuple(_marked(_way(one, ways[0], request, options.machine), measured) for one in known)
     conclusion = judged(told, request, goal, lambda: nearest_plan(options, _best_of))
     return TrainingPlan(
         model=request.model.name,
@@ -90,11 +91,15 @@ def _price(request: "EstimateRequest") -> str | None:
     return None if price is None else f"{price.per_node_hour:,.10g} {price.currency} a node and hour, {price.source}"
 
 
-def _ways(request: "EstimateRequest", per_step: int, options: PlanOptions, *, cut: bool = True) -> "tuple[Way, ...]":
+def _ways(
+    request: "EstimateRequest", per_step: int, options: PlanOptions, *, cut: bool = True, fitting_only: bool = False
+) -> "tuple[Way, ...]":
     from raybench.performance_model.training_plan import ways_to_train
 
-    trained = is_trained(options.machine.model)
-    return ways_to_train(request, per_step, cut=cut, as_run=lambda one: as_run(one, is_trained=trained))
+    trained = options.method != "full" and is_trained(options.machine.model)  # of a whole model nobody asks
+    return ways_to_train(
+        request, per_step, cut=cut, as_run=lambda one: as_run(one, is_trained=trained), fitting_only=fitting_only
+    )
 
 
 def _as_started(best: "Way", request: "EstimateRequest") -> tuple[str, ...]:
@@ -131,7 +136,7 @@ def _with_measured(
     from raybench.performance_model.training_plan import ranked
     from raybench.services.planning.measured import with_measured_ways
 
-    named = [(way, _way(way, way, request, Goal(), asked).name) for way in ways]
+    named = [(way, _way(reckoned(way, None, Goal()), way, request, asked).name) for way in ways]
     found, told = with_measured_ways(named, settings)
     return ranked(found), told
 
@@ -232,16 +237,16 @@ def _fitting_best(options: PlanOptions, *, cut: bool = True) -> "TrainingWay | N
     """The best way, if it fits. Raises UsageError for a plan that cannot be."""
     request = estimate_request(_machine(options))
     per_step, _ = _samples_per_step(options, request)
-    best = _ways(request, per_step, options, cut=cut)[0]
-    return _way(best, best, request, _goal(options, request), options.machine) if best.fits else None
+    best = next(iter(_ways(request, per_step, options, cut=cut, fitting_only=True)), None)
+    if best is None:
+        return None
+    return _way(reckoned(best, request.price, _goal(options, request)), best, request, options.machine)
 
 
-def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal, asked: EstimateOptions) -> "TrainingWay":
+def _way(known: Reckoned, best: "Way", request: "EstimateRequest", asked: EstimateOptions) -> "TrainingWay":
     from raybench.documents.training_plan import TrainingWay
 
-    one = way.estimate
-    hours = goal.hours(one.tokens_per_second)
-    price = request.price.per_node_hour * request.layout.nodes if request.price else None
+    way, one = known.way, known.way.estimate
     return TrainingWay(
         strategy=one.request.setup.strategy,
         activation_checkpointing=one.request.setup.checkpointing,
@@ -252,8 +257,8 @@ def _way(way: "Way", best: "Way", request: "EstimateRequest", goal: Goal, asked:
         fits=way.fits,
         tokens_per_second=one.tokens_per_second,
         mfu=one.mfu,
-        hours=hours,
-        cost=(hours[0] * price, hours[1] * price) if hours and price is not None else None,
+        hours=known.hours,
+        cost=known.cost,
         limit=way.limit,
         why_not="" if way is best and way.fits is not False else _why_not(way, best),
         command=command_of(way, request, asked.model, gpus_per_node=asked.gpus_per_node, vocabulary=asked.vocabulary),

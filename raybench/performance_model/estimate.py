@@ -116,14 +116,15 @@ class Estimate:
         if self.request.efficiency is not None and self.request.efficiency.spread == 1:
             bounds = [self._between(self.fastest, self.slowest)]
         else:
-            bounds = [self._around(*self._between(*steps)) for steps in self.fitted]
+            efficiency = self.efficiency
+            bounds = [self._around(*self._between(*steps), efficiency) for steps in self.fitted]
         return min(low for low, _ in bounds), max(high for _, high in bounds) * self.pressed_times
 
-    def _around(self, least: float, most: float) -> tuple[float, float]:
+    def _around(self, least: float, most: float, efficiency: Efficiency) -> tuple[float, float]:
         """Bounds around what is likely between the least and the most that the fit has."""
         hidden = math.log(most / least) / 2
         middle = least * math.exp(2 * hidden * exposed_share(self.request.setup))
-        fast, slow = (math.log(side) for side in (self.efficiency.fast, self.efficiency.slow))
+        fast, slow = (math.log(side) for side in (efficiency.fast, efficiency.slow))
         return middle * math.exp(-math.hypot(fast, hidden)), middle * math.exp(math.hypot(slow, hidden))
 
     def _between(self, fastest: StepSeconds, slowest: StepSeconds) -> tuple[float, float]:

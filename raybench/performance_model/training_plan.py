@@ -27,15 +27,22 @@ AsRun = Callable[[EstimateRequest], EstimateRequest]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way: the estimate with its micro-batch, or with a single sample where not even that fits."""
+    """One way: the estimate with its micro-batch, or with a single sample where not even that fits.
+
+    ``tokens_per_second``: the geometric middle of its bounds, 0 where the times are not known; ``fused`` the same with
+    kernels that are sure to be fused. Counted once: ways are compared with each other many times.
+    """
 
     estimate: Estimate
     fits: bool | None
-    tokens_per_second: float = field(init=False)  # the geometric middle of its bounds; 0 where the times are not known
+    tokens_per_second: float = field(init=False)
+    fused: float = field(init=False)
 
     def __post_init__(self) -> None:
         pair = self.estimate.tokens_per_second
-        object.__setattr__(self, "tokens_per_second", math.sqrt(pair[0] * pair[1]) if pair else 0.0)
+        middle = math.sqrt(pair[0] * pair[1]) if pair else 0.0
+        object.__setattr__(self, "tokens_per_second", middle)
+        object.__setattr__(self, "fused", middle * (1 + self.estimate.efficiency.unsure) if pair else 0.0)
 
     @property
     def limit(self) -> Limit | None:
@@ -182,7 +189,7 @@ def _preference(way: Way) -> float:
         _WORTH_IT if one.layout.expert > 1 and one.setup.is_sharded and not torchtitan_config(one.model.name) else 1.0
     )
     tight = 1.0 if _is_roomy(way) else _WORTH_IT
-    return way.tokens_per_second * (1 + way.estimate.efficiency.unsure) / (other * tight)
+    return way.fused / (other * tight)
 
 
 def _rank(way: Way, best: float) -> tuple[int, float, tuple[bool, int, int], bool]:

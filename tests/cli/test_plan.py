@@ -15,7 +15,7 @@ from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.presets import preset_named
-from raybench.performance_model.training_plan import Way
+from raybench.performance_model.training_plan import Way, ways_to_train
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.services.estimate import EstimateOptions, estimate_request
 from raybench.services.planning.launch import launch_lines
@@ -85,6 +85,25 @@ def test_what_is_stored_otherwise_is_told_to_the_program_and_raybench_train_is_n
         assert (told in " ".join(way["launch"])) is is_told
         assert bool(way["command"]) is (not is_told and strategy != "zero2")
         assert not is_told or not any(way["tensor_parallel"] * way["pipeline_parallel"] > 1 for way in ways)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "nodes", "samples"),
+    [
+        ("llama-8b", "a100", 1, 64),
+        ("llama-70b", "h100", 8, 64),
+        ("mixtral-8x7b", "a100", 4, 128),
+        ("llama-70b", "a40", 1, 8),
+    ],
+)
+def test_ways_that_fit_are_the_same_where_no_others_are_asked_for(
+    model: str, gpu: str, nodes: int, samples: int
+) -> None:
+    options = EstimateOptions(model=model, gpu=gpu, world_size=8 * nodes, nics=8, nic_gbit=200)
+    every = ways_to_train(estimate_request(options), samples)
+    fitting = ways_to_train(estimate_request(options), samples, fitting_only=True)
+    assert fitting == tuple(way for way in every if way.fits)
+    assert bool(fitting) is (gpu != "a40")
 
 
 @pytest.mark.parametrize(("more", "share"), [((), 0.125), (("--masked-attention",), 1.0)])

@@ -233,6 +233,19 @@ def test_a_deadline_that_may_be_missed_has_the_nodes_that_meet_it() -> None:
     assert planned("llama-8b", "--nodes", "8", *goal, code=3)["nodes_in_time"]["nodes"] == 16  # half are not sure to
 
 
+def test_the_fewest_nodes_meet_what_was_asked_for() -> None:
+    """One node was told to be enough that took twice as long as the deadline allows."""
+    asked = ("llama-8b", *P5, "--tokens", "100B")
+    few = planned(*asked)["fewest_nodes"]
+    late, cost = few["hours"][1], few["cost"][1]
+    assert few["nodes"] == 1
+    assert planned(*asked, "--deadline", f"{late * 1.01:.4f}h")["fewest_nodes"] == few
+    assert planned(*asked, "--budget", f"{cost * 1.01:.0f}")["fewest_nodes"] == few
+    sooner = planned(*asked, "--deadline", f"{late * 0.99:.4f}h")["fewest_nodes"]
+    assert (sooner["nodes"], sooner["hours"][1] < late) == (2, True)
+    assert planned(*asked, "--deadline", f"{late * 0.3:.4f}h")["fewest_nodes"] is None
+
+
 def test_a_sequence_that_no_node_holds_is_cut_over_nodes() -> None:
     """A million tokens were told to fit nowhere; TP 8 with CP 2 holds them."""
     best = planned("llama-8b", *P5, "--sequence-length", "1000000")["ways"][0]

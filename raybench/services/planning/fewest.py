@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from raybench.documents.training_plan import TrainingWay
     from raybench.services.planning.plan import PlanOptions
 
+_NEVER = (float("inf"), float("inf"))
 _MOST_TIMES = 64  # as many nodes at the most, in doublings
 Best = Callable[["PlanOptions"], "TrainingWay | None"]  # a plan's best way; None: none fits
 
@@ -18,17 +19,24 @@ Best = Callable[["PlanOptions"], "TrainingWay | None"]  # a plan's best way; Non
 def fewest_nodes(options: "PlanOptions", per_step: int, best_of: Best) -> FewestNodes | None:
     """Of a half, a quarter, ... of the nodes the fewest that it fits on; None where it needs them all.
 
-    ``per_step``: samples of all ranks, which stay the same.
+    Those that may miss the deadline or the budget are not enough. ``per_step``: samples of all ranks, which stay the
+    same.
     """
     found = None
     nodes = options.nodes
     while nodes % 2 == 0:
         nodes //= 2
         best = _best(replace(options, nodes=nodes, samples_per_step=per_step), best_of)
-        if best is None:
+        if best is None or not _is_sure(best, options):
             break
         found = _told(nodes, best)
     return found
+
+
+def _is_sure(best: "TrainingWay", options: "PlanOptions") -> bool:
+    """Whether it meets what was asked for at its slowest."""
+    in_time = options.deadline_seconds is None or (best.hours or _NEVER)[1] * 3600 <= options.deadline_seconds
+    return in_time and (options.budget is None or (best.cost or _NEVER)[1] <= options.budget)
 
 
 def nodes_in_time(options: "PlanOptions", best_of: Best) -> FewestNodes | None:

@@ -116,6 +116,7 @@ def test_auto_in_the_environment_is_the_cluster_of_this_machine(
 
 
 @pytest.mark.cluster
+@pytest.mark.long  # every day before a cluster is started, by the same code: test_newcomer.py
 def test_a_root_that_no_rank_has_is_refused() -> None:
     said = refused("--address", "local", "--nodes", "2", "--suite", "broadcast", "--root", "2")
     assert "--root is 2, and the run has ranks 0 to 1" in said

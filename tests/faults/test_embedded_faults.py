@@ -140,8 +140,9 @@ def test_a_cluster_that_vanishes(tmp_path: Path) -> None:
         assert (finding["rule"], finding["ranks"]) == ("cluster-lost", [])
 
 
-# Every day Ctrl-C twice below, and once while a training goes on (test_training_faults.py).
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
+# Every day Ctrl-C twice and a SIGTERM below, and Ctrl-C once while a training goes on (test_training_faults.py).
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_stopped_while_it_measures(number: signal.Signals) -> None:
     with measuring() as command:
         command.process.send_signal(number)
@@ -162,7 +163,8 @@ def test_ctrl_c_twice_in_a_terminal() -> None:
 @pytest.mark.parametrize("seconds", [pytest.param(0.8, marks=pytest.mark.long), 1.6])
 def test_ctrl_c_while_the_cluster_starts(seconds: float) -> None:
     with started(*SWEEP) as command:
-        time.sleep(seconds)
+        command.wait_for(lambda: len(command.processes()) > 1)  # before its first lines a signal ends any program
+        time.sleep(max(seconds - (time.monotonic() - command.begun), 0))
         begun = time.monotonic()
         os.killpg(command.process.pid, signal.SIGINT)
         assert command.finish(60) == 3
@@ -221,14 +223,15 @@ def told_points(command: Command) -> int:
     return max((int(point) for point in re.findall(r"\[ *(\d+)/\d+\]", command.errors)), default=0)
 
 
-def test_a_disk_that_fills_up_in_the_middle(tiny: Path) -> None:
+def test_a_disk_that_fills_up_in_the_middle_and_a_sigterm(tiny: Path) -> None:
     with measuring(output=str(tiny), drawn=True) as command:
         fill(tiny)
         full = told_points(command)
         command.wait_for(lambda: told_points(command) >= full + 2)
-        command.process.send_signal(signal.SIGINT)
+        command.process.send_signal(signal.SIGTERM)
         assert command.finish(60) == 3
         result = command.result()
+        assert (result["status"], result["findings"][0]["rule"]) == ("partial", "interrupted")
         kept = [one["message_bytes"] for one in result["benchmarks"][0]["points"]]
         journal = [one["message_bytes"] for one in command.samples()]
         assert kept[: len(journal)] == journal

@@ -1,10 +1,8 @@
 """Large logs are read in pieces, by several processes: the answers are those of one process that reads every line."""
 
-import mmap
 import os
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,16 +12,13 @@ import pytest
 from diagnostics import engine, reading
 from diagnostics.inputs import launches, speakers
 from diagnostics.inputs.files import Input, find_inputs
-from diagnostics.inputs.forked import MOST_EARLY, dealt, map_ahead
+from diagnostics.inputs.forked import map_ahead
 from diagnostics.inputs.jobs import Job, sort_by_job
 from diagnostics.inputs.reader import read_batches, read_range
 from diagnostics.reading import Reading
 from diagnostics.scanning import sifting, tally
 from diagnostics.scanning.gate import Gate
-from diagnostics.scanning.literals import KNOWN_CONNECTED
 from diagnostics.scanning.sifting import Piece
-from diagnostics.scanning.unmarked import FOREIGN
-from tests.processes.waiting import come_true
 
 CASES = Path(__file__).parents[1] / "cases"
 
@@ -276,15 +271,6 @@ def test_a_log_that_is_cut_in_a_late_start_shows_no_hang(tmp_path: Path, *, conn
     assert rules == [not connects, False]
 
 
-@pytest.mark.parametrize("end", [b"", b"\n", b"\r", b"\r\n", b" comm 0x1 nRanks 2\n"])
-def test_a_channel_without_gpudirect_is_seen_late_at_the_end_of_a_block(end: bytes) -> None:
-    for text in ("NET/IB/2", "NET/IB/2(3)", "NET/IB/2/Shared", "NET/Socket/0", "SHM/direct", "COLLNET/SHARP/0"):
-        raw = b"n1:1:2 [0] NCCL INFO Channel 00 : 51[8a000] -> 52[1a000] [send] via " + text.encode() + end
-        for scan_from_bytes in (0, 2**40):
-            gate = Gate(scan_from_bytes=scan_from_bytes, detail_left=0)
-            assert [number for number, _ in gate.candidates(raw)] == [0], (raw, scan_from_bytes)
-
-
 def test_a_trace_among_large_logs_is_left_out_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "MIN_BYTES", 2**10)
     monkeypatch.setattr(sifting, "PIECE_BYTES", 2**12)
@@ -327,39 +313,6 @@ def test_a_part_of_a_file_is_read_from_its_place_on(tmp_path: Path) -> None:
     assert [batch.block for batch in read_range(one, start, len(text))] == [b"third", b"fourth"]
 
 
-def test_what_a_process_that_ends_early_leaves_is_told() -> None:
-    own, first = os.getpid(), [True]
-    other_lives, living = os.pipe()
-
-    def work(number: int) -> tuple[int, bool]:
-        if os.getpid() == own and first:
-            first.clear()
-            os.close(living)
-            os.read(other_lives, 1)  # comes back once the other one has ended, with an item that it has taken
-        elif os.getpid() != own and number >= 1:
-            os._exit(9)
-        return number, os.getpid() == own
-
-    done = list(map_ahead(work, range(8), 2))
-    os.close(other_lives)
-    left = done.index(None)
-    assert [one[0] for one in done if one] == [number for number in range(8) if number != left], "this one goes on"
-    assert all(one == (number, True) for number, one in enumerate(done) if number > 1 and one)
-    assert list(map_ahead(lambda number: number * number, range(4), 1)) == [0, 1, 4, 9], "where there is no other one"
-
-
-def test_lines_that_differ_in_digits_only_are_passed_over_where_no_digit_decides() -> None:
-    gate = Gate(scan_from_bytes=2**40, detail_left=0)
-    step = b"n1:1:2 [0] NCCL INFO Channel %d/0 : 0[0] -> 1[1] via P2P/IPC"
-    assert not list(gate.candidates(b"\n".join([b"  3 int9  sum", b"step 1 loss 0.5", step % 0])))
-    told_by_digits = [literal for literal in FOREIGN if any(character.isdigit() for character in literal.decode())]
-    other_digits = [literal.translate(bytes.maketrans(b"0123456789", b"9" * 10)) for literal in told_by_digits]
-    assert not any(list(gate.candidates(line)) for line in other_digits)
-    lines = [*told_by_digits, b"step 2 loss 0.25", step % 17]
-    assert [raw for _, raw in gate.candidates(b"\n".join(lines))] == told_by_digits
-    assert (gate.lines, gate.nccl_lines) == (3 + len(other_digits) + len(lines), 2)
-
-
 def test_a_pipe_whose_writer_comes_and_goes_quickly_is_read(tmp_path: Path) -> None:
     pipe = tmp_path / "log.pipe"
     os.mkfifo(pipe)
@@ -368,140 +321,6 @@ def test_a_pipe_whose_writer_comes_and_goes_quickly_is_read(tmp_path: Path) -> N
     blocks = [batch.block for batch in read_batches(str(pipe))]
     writer.join(10)
     assert blocks == [b"a line"]
-
-
-def test_lines_of_nccl_are_as_many_with_and_without_a_scanner() -> None:
-    named = [
-        b"n1:1:2 [0] NCCL INFO Channel 00/16 : 0 1",
-        b"[rank0]: [W1 ProcessGroupNCCL.cpp:4561] Warning: TORCH_NCCL_AVOID_RECORD_STREAMS is the default now",
-        b"+ echo 'RUN_NCCL_BW_TEST = 1'",
-        b"NCCL INFO pasted without its host",
-        b"n1:1:2 [0] net.cc:7 NCCL WARN Call to connect failed",
-    ]
-    block = b"\n".join([b"step 1", *named, b"CCL alone", b""])
-    for scan_from_bytes in (0, 2**40):
-        for detail_left in (0, 30_000):
-            gate = Gate(scan_from_bytes=scan_from_bytes, detail_left=detail_left)
-            for _ in range(2):
-                assert list(gate.candidates(block))
-            assert (gate.lines, gate.nccl_lines) == (2 * (len(named) + 3), 2 * len(named))
-
-
-def test_where_many_late_lines_have_the_mark_only_those_with_a_mark_are_counted() -> None:
-    marked = [b"n1:1:2 [0] NCCL INFO Trees [0] %d" % number for number in range(200)]
-    warning, version = b"n1:1:2 [0] net.cc:7 NCCL WARN Call to connect failed", b"NCCL version 2.27.5+cuda12.9"
-    block = b"\n".join([*marked, warning, version, b"step 1"])
-    for scan_from_bytes in (0, 2**40):
-        for detail_left, sparse, nccl_lines in ((0, False, 201), (0, True, 202), (30_000, False, 202)):
-            gate = Gate(scan_from_bytes=scan_from_bytes, detail_left=detail_left, sparse=sparse)
-            assert list(gate.candidates(block))
-            assert (gate.lines, gate.nccl_lines) == (203, nccl_lines)
-
-
-def test_late_lines_that_say_connected_are_left_out_only_where_both_texts_are_known() -> None:
-    head = b"n1:1:2 [0] NCCL "
-    usual = [head + text for text in KNOWN_CONNECTED]
-    others = (b"rings, use ring PXN 0 GDR 0", b"ringsn2:3:4 [0] NCCL INFO Using network Socket")
-    lines = [*usual, *(head + b"INFO Connected all " + text for text in others), *usual]
-    for known in ((), KNOWN_CONNECTED[:1], KNOWN_CONNECTED):
-        gate = Gate(scan_from_bytes=0, detail_left=0, known=dict.fromkeys(known, 0))
-        if gate.database() is None:
-            pytest.skip("needs hyperscan")
-        found = [raw for _, raw in gate.candidates(b"\n".join(lines))]
-        assert [raw for raw in lines if raw not in usual] == [raw for raw in found if raw not in usual]
-        assert {raw for raw in usual if raw in found} == {head + text for text in KNOWN_CONNECTED if text not in known}
-        assert gate.nccl_lines == len(lines) + 1  # one line holds two messages
-        counted = found.count(usual[0]) + gate.known.get(KNOWN_CONNECTED[0], 0)
-        assert counted == (0 if known == KNOWN_CONNECTED else 2)
-
-
-def test_without_a_scanner_they_are_left_out_too_and_lines_of_nccl_are_counted_all_the_same() -> None:
-    usual = [b"n%d:1:2 [0] NCCL %b" % (number, text) for number in range(9) for text in KNOWN_CONNECTED]
-    lines = [*usual, b"n1:1:2 [0] NCCL INFO Connected all rings, use ring PXN 0 GDR 0"]
-    for known, omitted in ((KNOWN_CONNECTED[:1], 0), (KNOWN_CONNECTED, 2)):
-        gate = Gate(scan_from_bytes=2**40, detail_left=0, known=dict.fromkeys(known, 0))
-        for _ in range(2):
-            found = [raw for _, raw in gate.candidates(b"\n".join(lines))]
-            assert [raw for raw in lines if not raw.endswith(known)] == found
-        assert (gate.nccl_lines, len(gate._dull)) == (2 * len(lines), omitted)
-
-
-def test_a_late_line_that_only_counts_is_passed_over_unless_another_message_is_glued_to_it() -> None:
-    told = (
-        b"16 coll channels, 0 collnet channels, 0 nvls channels, 32 p2p channels, 2 p2p channels per peer",
-        b"Broadcast: opCount 1f sendbuff 0x7f recvbuff 0x7f count 1024 datatype 7 op 0 root 0 comm 0x55 stream 0x66",
-    )
-    lines = [b"n1:1:2 [0] NCCL INFO " + text for text in told]
-    glued = [line + b"n2:3:4 [0] misc/ibvwrap.cc:9 NCCL WARN Call to ibv_reg_mr failed" for line in lines]
-    for scan_from_bytes in (0, 2**40):
-        gate = Gate(scan_from_bytes=scan_from_bytes, detail_left=0)
-        found = [raw for _ in range(2) for _, raw in gate.candidates(b"\n".join([*lines, *glued]))]
-        assert [raw for raw in found if raw in glued] == 2 * glued
-        assert not [raw for raw in found if raw in lines]
-
-
-@pytest.mark.parametrize("most", [0, 1])
-def test_where_no_more_processes_can_be_started_those_that_are_do_the_work(
-    monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    fork, left = os.fork, iter(range(most))
-
-    def limited() -> int:
-        if next(left, None) is None:
-            raise BlockingIOError(11, "Resource temporarily unavailable")
-        return fork()
-
-    monkeypatch.setattr(os, "fork", limited)
-    before = len(os.listdir("/proc/self/fd"))
-    assert list(map_ahead(lambda number: number * number, range(4), 3)) == [0, 1, 4, 9]
-    assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_large_and_small_items_are_dealt_so_that_processes_have_alike_to_do() -> None:
-    assert dealt([1] * 5, 2) == [0, 1, 0, 1, 0]
-    sizes = [1, 8] * 10
-    owners = dealt(sizes, 2)
-    loads = [sum(size for size, owner in zip(sizes, owners, strict=True) if owner == number) for number in (0, 1)]
-    assert abs(loads[0] - loads[1]) <= max(sizes)
-
-
-@pytest.mark.parametrize("count", [0, 1, 20, 10_000])
-def test_what_is_done_by_whichever_process_is_free_comes_in_order(count: int) -> None:
-    assert list(map_ahead(lambda number: number * number, range(count), 3)) == [n * n for n in range(count)]
-
-
-def test_processes_that_are_ahead_of_a_slow_one_wait_and_hold_little() -> None:
-    own, first, shared = os.getpid(), [True], mmap.mmap(-1, 3)
-    slow_has_one, done_here, slow_is_through = range(3)  # what both processes know
-
-    def work(_number: int) -> tuple[bool, bytes]:
-        if os.getpid() == own:
-            assert come_true(lambda: shared[slow_has_one])
-            shared[done_here] += 1
-        elif first and first.pop():
-            shared[slow_has_one] = 1
-            come_true(lambda: shared[done_here] >= MOST_EARLY)
-            time.sleep(0.2)  # for more, which there must not be
-            shared[slow_is_through] = 1
-        return bool(shared[slow_is_through]), bytes(2**20)
-
-    found = [one for one in map_ahead(work, range(60), 2) if one]
-    assert len(found) == 60
-    late = [through for through, _ in found]
-    assert not any(late[2 : 2 + MOST_EARLY]), "done while the slow one works"
-    assert all(late[MOST_EARLY + 4 :]), "not before it is through"
-
-
-def test_without_a_scanner_each_shape_of_a_line_is_searched_once_and_told_by_what_it_holds() -> None:
-    step, error = b"step %d loss 0.5 " + b"x" * 900, b"worker %d: RuntimeError: no memory"
-    lines = [line % number for number in range(300) for line in (step, error)]
-    for detail in (0, 30_000):
-        gate = Gate(scan_from_bytes=2**40, detail_left=detail)
-        for begin in range(0, len(lines), 100):
-            block = lines[begin : begin + 100]
-            found = [raw for _, raw in gate.candidates(b"\n".join(block))]
-            assert found == [raw for raw in block if raw.startswith(b"worker")]
-        assert (gate.lines, len(gate._dull), len(gate._telling)) == (600, 1, 1)
 
 
 @pytest.mark.parametrize("scan_from_bytes", [0, 2**40], ids=["scan", "by_line"])
@@ -560,21 +379,3 @@ def test_a_process_passes_on_what_tells_and_once_at_most_what_does_not(
     begin = passed.index("Last error:")
     assert passed[begin - 1 : begin + 2] == quoted
     assert len(passed) < 12
-
-
-def test_a_line_that_says_nothing_hides_none_that_differs_in_more_than_digits() -> None:
-    """Of lines with the same text but for digits one is looked at; "-> 2" of ranks is no error of a function."""
-    mark = b"n1:1:2 [0] NCCL INFO "
-    gate = Gate(scan_from_bytes=2**40, detail_left=0)
-    same = [mark + b"Channel 0%d/0 : 0[0] -> %d[1] via P2P/CUMEM" % (number, number) for number in range(1, 9)]
-    told = [
-        mark + b"Channel 01/0 : 0[0] -> 1[1] via SHM/direct/direct",
-        mark + b"transport/net_ib.cc:1234 -> 2",
-        b"socket.cc:12 -> 3",
-        b"0[0] -> 2[1]",
-    ]
-    for _ in range(2):
-        lines = [*same, *told, *same]
-        found = [raw for _, raw in gate.candidates(b"\n".join(lines))]
-        assert [raw for raw in found if raw in same] == []
-        assert set(told[:3]) <= set(found)

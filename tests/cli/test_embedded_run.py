@@ -1,6 +1,7 @@
 """One embedded run end to end, as a user sees it: files, screen, exit status, and nothing left."""
 
 import csv
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,7 +67,7 @@ def test_ranks_say_how_the_system_treats_them(result: Result) -> None:
     for node in result.cluster.nodes:
         assert set(node.facts["ranks"]) == {str(rank) for rank in node.ranks}
         for facts in node.facts["ranks"].values():
-            assert (facts["niceness"], facts["omp_threads"]) == ("0", "1")
+            assert (facts["niceness"], facts["omp_threads"]) == (str(os.nice(0)), "1")
             assert facts["tcp_congestion_control"] != "unknown"
 
 

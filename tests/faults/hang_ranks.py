@@ -30,10 +30,12 @@ from raybench.execution.node_actors.messages import StartRanks
 from raybench.execution.ranks.rank_activity import activities
 from raybench.execution.ranks.rank_process import RankProcesses
 from tests.faults.hang_cases import CASES, Case, plans
+from tests.processes.waiting import state_of
 
 _VARIABLE = "RAYBENCH_TEST_HANG"
 _START_SECONDS = 90.0
 _QUIET_SECONDS = 3.0
+_LOOKS_ALONE = 3
 
 
 @dataclass(kw_only=True)
@@ -79,9 +81,13 @@ def main(names: list[str]) -> None:
             thread.start()
         for thread in looking:
             thread.join()
+        said = {one.case.name: one.said for one in started}
+        for one in sorted(started, key=lambda one: one.case.world_size)[-_LOOKS_ALONE:]:
+            one.look()
+            said[one.case.name] = said[one.case.name] | {"seconds_alone": one.said["seconds"]}
         for one in started:
             one.processes.stop()
-    print(json.dumps({one.case.name: one.said for one in started}))
+    print(json.dumps(said))
 
 
 def _let_faults_in() -> None:
@@ -128,13 +134,19 @@ def _hear(selector: selectors.BaseSelector, started: list[Started]) -> None:
     deadline = time.monotonic() + _START_SECONDS
     last: list[Any] = []
     changed = time.monotonic()
+    hung = [one for one in started if one.case.rule is not None]
     while time.monotonic() < deadline and time.monotonic() - changed < _QUIET_SECONDS:
         for key, _ in selector.select(0.1):
             key.data()
-        hung = [one.processes for one in started if one.case.rule is not None]
-        now = [(one.slot.read(), one.slot.operations()) for processes in hung for one in processes.watched()]
-        if now != last or not started:
+        now = [(one.slot.read(), one.slot.operations()) for each in hung for one in each.processes.watched()]
+        if now != last or not started or any(_is_on_its_way(one) for one in hung):
             last, changed = now, time.monotonic()
+
+
+def _is_on_its_way(one: Started) -> bool:
+    """Whether a rank has or wants a processor: beside other work it may say nothing for seconds, and go on."""
+    states = [state_of(each.pid) for each in one.processes.watched() if each.pid is not None]
+    return not one.case.name.startswith("busy ") and not {"R", "D"}.isdisjoint(states)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,11 @@ def test_preflight_yml_from_the_root_as_it_is_typed(tmp_path: Path, named: bool)
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], pytest.param(["-e", "raybench_hosts=ray_worker"], marks=pytest.mark.long), ["--limit", "nosuch"]],
+    [
+        [],
+        pytest.param(["-e", "raybench_hosts=ray_worker"], marks=pytest.mark.long),
+        pytest.param(["--limit", "nosuch"], marks=pytest.mark.long),  # every day of the command, below
+    ],
 )
 def test_no_host_is_no_success(tmp_path: Path, arguments: list[str]) -> None:
     hosts = inventory(tmp_path, {"n1": {}} if arguments else {})

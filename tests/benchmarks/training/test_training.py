@@ -57,7 +57,7 @@ def skipped(name: str, **options: Any) -> str | None:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("ddp", {}),
+        pytest.param("ddp", {}, marks=pytest.mark.long),  # every day in a real run: tests/cli/test_train_run.py
         ("ddp", {"model": "mlp", "sequence_length": None, "accumulate": 3}),
         pytest.param("ddp", {"model": "cnn", "sequence_length": None, "optimizer": "sgd"}, marks=pytest.mark.long),
         pytest.param(

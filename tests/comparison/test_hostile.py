@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,30 +12,17 @@ import pytest
 from raybench.comparison.changed import changed_between
 from raybench.comparison.comparing import compare
 from raybench.comparison.joined import joined_side
-from raybench.comparison.past import Past, began_at
 from raybench.comparison.run_side import run_side
 from raybench.comparison.side import TWICE, WRONG_DATA, Side, each_once
 from raybench.comparison.tools.inspector import inspector_side
-from raybench.documents.comparison.history import HistoryRun
 from raybench.documents.run.result import RunResult
 from raybench.errors import UsageError
-from raybench.services.comparing.baseline import check_baseline, create_baseline
 from raybench.services.comparing.compare import compare_results
 from raybench.services.comparing.history import history_of
 from raybench.services.comparing.sides import side_of
+from tests.comparison.edited import Change, dated, written
 from tests.comparison.recorded import FULL, KEY, side
 from tests.comparison.test_report_sides import CHECKPOINT, COLLECTIVE, FABRIC, PREFLIGHT, STUDIES, TRAINING
-
-Change = Callable[[Any], object]
-
-
-def written(path: Path, source: Path, *changes: Change) -> Path:
-    content = json.loads(source.read_text(encoding="utf-8"))
-    for change in changes:
-        change(content)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return path
 
 
 def first_point(content: Any) -> Any:
@@ -228,17 +214,6 @@ def test_launches_again_of_any_run_make_the_interval_longer() -> None:
     assert not joined_side("A", runs).figures[KEY].again
 
 
-def test_a_figure_in_another_unit_is_another_figure_of_a_history() -> None:
-    past = Past()
-    for number in range(12):
-        figure = replace(side(FULL[number]).figures[KEY], unit="us" if number > 6 else "s")
-        run = HistoryRun(path=str(number), run_id=str(number), started_at=f"2026-11-{number + 1:02}", verdict="ok")
-        past.take(run, replace(side(FULL[number]), outcomes={"verdict": "ok"}, figures={KEY: figure}))
-    found = past.history("it")
-    assert [(one.unit, len(one.values)) for one in found.series] == [("s", 7), ("us", 5)]
-    assert (found.exit_code, "it goes on with in us" in found.verdict_reason) == (3, True), found.verdict_reason
-
-
 @pytest.mark.parametrize(("count", "exit_code"), [(2, 0), (1, 3), (0, 3)])
 def test_ranks_of_torchrun_that_said_nothing_are_missed(count: int, exit_code: int, tmp_path: Path) -> None:
     points = json.loads(COLLECTIVE.read_text(encoding="utf-8"))["benchmarks"]
@@ -266,55 +241,6 @@ def test_a_run_that_is_on_both_sides_is_named() -> None:
     assert compare([folder, runs[3]]).remarks == ("3 and A both have run 3",)
     assert compare([folder, joined_side("B", runs[2:6])]).remarks == ("B and A both have run 2 (and 1 more)",)
     assert compare([folder, runs[7]]).remarks == ()
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda one: one.update(workload=[*one["workload"], "--model", "medium"]), "has workload"),
-        (lambda one: one["variants"][0]["arguments"].append("--zero"), "has arguments"),
-        (lambda one: one["variants"][-1].update(arguments=["--nodes", "9"]), "has arguments"),
-        (lambda one: one.update(seed=77), ""),
-    ],
-)
-def test_a_study_of_something_else_passes_no_gate(change: Change, said: str, tmp_path: Path) -> None:
-    other = written(tmp_path / "study.json", STUDIES[1], change)
-    found = compare_results([STUDIES[1], other], gate="5%")
-    assert (found.exit_code, said in found.verdict_reason) == (3 if said else 0, True)
-    assert compare_results([STUDIES[1], other], gate="5%", allow_unlike=True).exit_code == 0
-
-
-def test_a_baseline_of_studies_has_every_figure_that_all_of_them_have(tmp_path: Path) -> None:
-    def slower(factor: float) -> Change:
-        def change(content: Any) -> None:
-            content["study_id"] = f"study-{factor}"
-            for trial in content["trials"]:
-                for one in trial["measured"]:
-                    one["seconds"] *= factor
-
-        return change
-
-    paths = [written(tmp_path / f"{at}.json", STUDIES[1], slower(1 + at / 1000)) for at in range(4)]
-    made = create_baseline(paths[:3])
-    whole = side_of(STUDIES[1]).figures
-    assert len(made.figures) == len(whole) > 3
-    assert [len(one.levels) for one in made.figures] == [3 * len(one.runs) for one in whole.values()]
-    kept = tmp_path / "baseline.json"
-    kept.write_text(json.dumps(made.to_json()), encoding="utf-8")
-    assert check_baseline(kept, paths[3], gate="5%").exit_code == 0
-    slow = written(tmp_path / "slow.json", STUDIES[1], slower(1.2))
-    assert check_baseline(kept, slow, gate="5%").exit_code == 1
-    benchmark = made.figures[0].benchmark
-    lacking = written(tmp_path / "lacking.json", STUDIES[1], slower(1.1), lambda one: lose(one, benchmark))
-    without = create_baseline([*paths[:2], lacking])
-    assert benchmark not in {one.benchmark for one in without.figures}
-    assert any(benchmark in one for one in without.omitted)
-
-
-def lose(content: Any, benchmark: str) -> None:
-    for trial in content["trials"]:
-        if benchmark.endswith(f" {trial['variant']}"):
-            trial["measured"] = []
 
 
 @pytest.mark.parametrize(
@@ -347,87 +273,6 @@ def test_results_of_another_kind_in_a_folder_of_runs_are_named(tmp_path: Path) -
     assert side_of(tmp_path).remarks == (f"{tmp_path} is compared without s, which hold no runs",)
 
 
-def dated(number: int, when: str = "", factor: float = 1.0) -> Change:
-    """The run of a day, or of a time, each with times of its own."""
-
-    def change(content: Any) -> None:
-        content["run_id"] = f"run-{number}"
-        content["started_at"] = when or f"2026-11-{number + 1:02}T00:00:00+00:00"
-        content["cluster"]["emulated"] = False
-        for benchmark in content["benchmarks"]:
-            for point in benchmark["points"]:
-                noise = 1 + 1e-3 * ((7 * number) % 5)
-                point["samples_seconds"] = [factor * noise * one for one in point["samples_seconds"]]
-                point.pop("ci95_seconds", None)
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("newest", "exit_code"),
-    [
-        ("2026-11-27T{hour:02}:30:00+00:00", 0),
-        ("2026-11-28T0{number}:00:00+09:00", 0),  # the evening of the 27th in UTC
-        ("2026-11-27T0{number}:00:00-11:00", 0),  # by its text before all of the others
-        ("2026-11-27T{hour:02}:30:00Z", 0),
-        ("2026-11-27T{hour:02}:30:00", 0),  # UTC where no zone is named
-        ("20261127T{hour:02}3000Z", 0),
-        ("yesterday, {hour}", 3),
-        ("", 3),
-        ("2026-13-27T{hour:02}:30:00Z", 3),
-    ],
-)
-def test_a_history_is_in_the_order_of_time_and_not_of_its_text(newest: str, exit_code: int, tmp_path: Path) -> None:
-    for number in range(6):
-        slow = number >= 3
-        when = newest.format(number=number, hour=11 + number) if slow else f"2026-11-27T0{number}:00:00+00:00"
-        change = dated(number, when, 1.3 if slow else 1.0)
-        written(
-            tmp_path / str(number) / "result.json",
-            COLLECTIVE,
-            change,
-            lambda one, when=when: one.update(started_at=when),
-        )
-    found = history_of(tmp_path)
-    assert found.exit_code == exit_code
-    if exit_code == 0:
-        assert [one.run_id for one in found.runs] == [f"run-{number}" for number in range(6)]
-        assert (found.verdict, "slower since" in found.verdict_reason) == ("warning", True)
-    else:
-        assert len(found.omitted) == 3
-
-
-def test_times_are_the_same_whatever_their_zone() -> None:
-    assert began_at("2026-11-28T01:00:00+02:00") == began_at("2026-11-27T23:00:00Z") == began_at("2026-11-27T23:00:00")
-    assert began_at("Nov 27") is began_at("") is None
-
-
-def test_copies_of_a_run_make_no_level_of_a_history(tmp_path: Path) -> None:
-    for number in range(6):
-        written(tmp_path / str(number) / "result.json", COLLECTIVE, dated(number))
-    last = written(tmp_path / "7" / "result.json", COLLECTIVE, dated(7, factor=1.3)).parent
-    alone = history_of(tmp_path)
-    for name in ("8", "9"):
-        shutil.copytree(last, tmp_path / name)
-    found = history_of(tmp_path)
-    assert [one.path for one in found.copies] == ["8", "9"]
-    assert (len(found.runs), found.series, found.verdict) == (7, alone.series, alone.verdict)
-    assert found.verdict_reason == f"{alone.verdict_reason}; 2 runs are copies of others, each of which counts once"
-    written(tmp_path / "8" / "result.json", COLLECTIVE, dated(8, factor=1.3))  # one of its own
-    assert len(history_of(tmp_path).runs) == 8
-
-
-def test_a_run_without_a_result_is_left_out_of_a_history_and_told(tmp_path: Path) -> None:
-    for number in range(6):
-        written(tmp_path / str(number) / "result.json", COLLECTIVE, dated(number))
-        (tmp_path / str(number) / "samples.jsonl").touch()
-    assert history_of(tmp_path).omitted == ()
-    (tmp_path / "lost").mkdir()
-    (tmp_path / "lost" / "samples.jsonl").touch()
-    found = history_of(tmp_path)
-    assert (found.exit_code, [one.path for one in found.omitted]) == (3, ["lost"])
-
-
 def test_a_device_that_moved_nothing_for_some_samples_is_not_judged_by_the_others(tmp_path: Path) -> None:
     def tested(samples: list[float]) -> Change:
         test = {"test": "gpu-link", "unit": "GB/s", "samples": samples, "case": "all", "device": "gpu0"}
@@ -448,39 +293,3 @@ def test_a_device_that_moved_nothing_for_some_samples_is_not_judged_by_the_other
     assert [one.reason for one in found.figures] == ["2 of 3 samples are 0"]
     assert found.exit_code == 3
     assert WRONG_DATA not in found.verdict_reason
-
-
-def without(*places: tuple[int, int]) -> Change:
-    """Figures of trials, by the number of each, that a study lacks; later ones of a trial first."""
-
-    def changed(content: Any) -> None:
-        for trial, figure in places:
-            del content["trials"][trial]["measured"][figure]
-
-    return changed
-
-
-@pytest.mark.parametrize(
-    ("lost", "said"),
-    [
-        ([], ""),
-        ([0], "1 of {} trials have no"),
-        ([0, 1], "2 of {} trials have no"),
-    ],
-)
-def test_trials_of_a_study_that_lack_a_figure_leave_it_open(lost: list[int], said: str, tmp_path: Path) -> None:
-    content = json.loads(STUDIES[1].read_text(encoding="utf-8"))
-    variant = content["trials"][0]["variant"]
-    alike = [number for number, one in enumerate(content["trials"]) if one["variant"] == variant]
-    other = written(tmp_path / "it.json", STUDIES[1], without(*((alike[number], 0) for number in lost)))
-    for sides in ([STUDIES[1], other], [other, STUDIES[1]]):
-        found = compare_results(sides, gate="90%")
-        assert found.exit_code == (3 if lost else 0)
-        assert said.format(len(alike)) in found.verdict_reason
-
-
-def test_a_trial_without_its_peak_memory_leaves_it_open(tmp_path: Path) -> None:
-    other = written(
-        tmp_path / "it.json", STUDIES[1], lambda content: content["trials"][0]["measured"][0].update(memory_bytes=None)
-    )
-    assert "trials have no" in compare_results([STUDIES[1], other], gate="90%").verdict_reason

@@ -99,9 +99,10 @@ def test_who_is_late_in_every_step_while_the_others_wait(late: Division, named: 
 
 
 def _slow_last_rank(rank: int) -> None:
+    """Beside other work any rank may be late by a tenth of a second."""
     if rank == 2:
         made = step.batch_of
-        step.batch_of = lambda *given: (time.sleep(0.04), made(*given))[1]
+        step.batch_of = lambda *given: (time.sleep(0.3), made(*given))[1]
 
 
 def test_ranks_that_keep_traces_say_who_they_wait_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +119,7 @@ def test_ranks_that_keep_traces_say_who_they_wait_for(tmp_path: Path, monkeypatc
     profile = point.profile
     assert isinstance(profile, Profile)
     assert profile.stragglers == (2,)
-    assert [one.exposed > 0.02 for one in profile.ranks] == [True, True, False]
+    assert [one.exposed > 0.15 for one in profile.ranks] == [True, True, False]
     for one in profile.ranks:
         assert one.computation + one.memory + one.exposed + one.idle == pytest.approx(one.seconds)
     assert {"communication", "computation"} <= {one.kind for one in profile.operations}

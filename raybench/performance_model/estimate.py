@@ -21,7 +21,7 @@ from raybench.performance_model.step.bounds import (
     step_bounds,
 )
 from raybench.performance_model.step.links import has_open_fabric
-from raybench.performance_model.step.request import EstimateRequest, least_setup
+from raybench.performance_model.step.request import EstimateRequest, least_setup, most_setup
 from raybench.performance_model.step.spreads import exposed_share
 from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.step.unknown import unknown_of
@@ -54,6 +54,7 @@ class Estimate:
     efficiency: Efficiency
     unknown: tuple[str, ...]
     measured: Measured | None = None
+    most_peak: int = 0
 
     @property
     def fits(self) -> bool | None:
@@ -66,14 +67,14 @@ class Estimate:
         limit = self.request.memory_bytes
         if limit is None:
             return None
-        if self.memory.peak <= self.request.sure_bytes:
+        if max(self.memory.peak, self.most_peak) <= self.request.sure_bytes:
             return True
         return None if self.least_memory.needed <= limit * (1 + LONG_SHARE * self.request.is_known) else False
 
     @property
     def peak(self) -> int:
         """Bytes that the device must have: measured, else estimated with what takes most."""
-        return (self.measured and self.measured.peak) or self.memory.peak
+        return (self.measured and self.measured.peak) or max(self.memory.peak, self.most_peak)
 
     @property
     def least_peak(self) -> int:
@@ -182,6 +183,7 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
     limit = request.memory_bytes
     times = request.accumulation
     memory = estimate_memory(request.model, request.setup, request.layout, accumulation=times)
+    most_peak = _most_peak(request, memory.peak)
     return Estimate(
         request=request,
         traffic=traffic,
@@ -189,18 +191,29 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
         memory=memory,
         least_memory=estimate_memory(request.model, least_setup(request), request.layout, accumulation=times),
         largest_batch=(
-            largest_batch(request.model, request.setup, request.layout, request.sure_bytes, accumulation=times)
+            largest_batch(
+                request.model, most_setup(request.setup), request.layout, request.sure_bytes, accumulation=times
+            )
             if limit and alone
             else None
         ),
-        nearest=_nearest(request) if alone and limit is not None and memory.peak > request.sure_bytes else None,
+        nearest=_nearest(request) if alone and limit is not None and most_peak > request.sure_bytes else None,
         fastest=fastest,
         slowest=slowest,
         fitted=fitted_steps(told, traffic, peak),
         optimizer_seconds=update_seconds(request.model, request.setup, request.layout, request.gpu),
         efficiency=efficiency,
         unknown=unknown_of(request, peak),
+        most_peak=most_peak,
     )
+
+
+def _most_peak(request: EstimateRequest, peak: int) -> int:
+    """With a loss that is not compiled with the model, where nobody says that it is."""
+    setup = most_setup(request.setup)
+    if setup is request.setup:
+        return peak
+    return estimate_memory(request.model, setup, request.layout, accumulation=request.accumulation).peak
 
 
 def _communication_seconds(request: EstimateRequest, traffic: Traffic) -> float | None:
@@ -209,5 +222,6 @@ def _communication_seconds(request: EstimateRequest, traffic: Traffic) -> float 
 
 
 def _nearest(request: EstimateRequest) -> NearestFit | None:
-    ask = Fitting(model=request.model, setup=request.setup, layout=request.layout, accumulation=request.accumulation)
+    setup = most_setup(request.setup)
+    ask = Fitting(model=request.model, setup=setup, layout=request.layout, accumulation=request.accumulation)
     return nearest_fit(ask, request.sure_bytes)

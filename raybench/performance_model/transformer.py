@@ -23,6 +23,8 @@ _MOST = {
 OF_EXPERTS = frozenset({"gate_proj", "up_proj", "down_proj"})
 SHARED_EXPERT = "shared_expert"
 _KEPT_MODELS = 256  # of which a plan asks for the same few some thousand times
+# What people call a size, where that is not the field's name.
+_SIZES = {"hidden": "hidden size", "kv_heads": "key and value heads", "feedforward": "intermediate size"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,8 +325,12 @@ class Transformer:
         return frozen + 6.0 * self.lora_parameters(rank, targets) + self.attention_flops_per_token(sequence_length)
 
     def resized(self, **changes: int) -> "Transformer":
-        """The same family in another size; named ``custom``. Raises UsageError where the sizes do not fit together."""
-        return replace(self, **{"name": "custom", **changes})  # type: ignore[arg-type]  # sizes are int
+        """The same family in another size, named so: ``gpt2 with vocabulary 50,304``.
+
+        Raises UsageError where the sizes do not fit together.
+        """
+        own = ", ".join(f"{_SIZES.get(field, field)} {size:,}" for field, size in changes.items())
+        return replace(self, **{"name": f"{self.name} with {own}", **changes})  # type: ignore[arg-type]  # int
 
 
 @lru_cache(maxsize=_KEPT_MODELS)

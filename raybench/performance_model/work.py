@@ -23,7 +23,8 @@ TYPES = ("bf16", "fp16")  # of which the first that a GPU has units for counts
 _WIDE_TYPES = ("fp32", "tf32")  # whose products have rates of their own
 _FASTEST_WITHOUT_GAP_TFLOPS = 400.0
 # Of those whose power holds their clock down; what of it goes to memory and leakage whatever the clock.
-FULL_WATTS = {"H100 SXM": 700.0, "H200 SXM": 700.0, "H800 SXM": 700.0}
+FULL_WATTS = {"H100 SXM": 700.0, "H200": 700.0, "H800 SXM": 700.0}
+LEAST_WATTS = 200.0  # that nvidia-smi -pl takes of them (Min Power Limit)
 _IDLE_WATTS = 150.0
 # Of the peak, what the best matrix product of a GPU reaches, by power and software (github.com/stas00/ml-engineering,
 # compute/accelerator/README.md, "Maximum Achievable Matmul FLOPS", November 2026). One that is not named: as an H100,

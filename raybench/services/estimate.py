@@ -25,7 +25,6 @@ BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activati
 _KEEPING = ("ddp", "zero1", "zero2", "zero3")  # their gradients stay where they are from step to step
 _COUNTED_LENGTH = 2048  # tokens of a sample, where nobody says, of a model that is counted
 _MOST = 10**12
-_MOST_WATTS = 10_000
 _USUAL_CURRENCY = "USD"
 
 
@@ -183,15 +182,18 @@ def _dtype(name: str, gpu: "Gpu | None") -> str:
 
 
 def _power(watts: float | None, gpu: "Gpu | None") -> float | None:
-    from raybench.performance_model.work import FULL_WATTS
+    from raybench.performance_model.work import FULL_WATTS, LEAST_WATTS
 
     if watts is None:
         return None
-    if not 1 <= watts <= _MOST_WATTS:
-        raise UsageError(f"--power-limit is {watts:g}; give the watts of one GPU, such as 500, up to {_MOST_WATTS}")
     if gpu is None or gpu.name not in FULL_WATTS:
         known = ", ".join(FULL_WATTS)
         raise UsageError(f"what --power-limit costs is known of {known} only; leave it out, or give --efficiency")
+    most = FULL_WATTS[gpu.name]
+    if not LEAST_WATTS <= watts <= most:
+        raise UsageError(
+            f"--power-limit is {watts:g}; {gpu.name} takes {LEAST_WATTS:g} to {most:g} W (nvidia-smi -q -d POWER)"
+        )
     return watts
 
 

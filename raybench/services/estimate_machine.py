@@ -1,6 +1,7 @@
 """What an estimate takes for the machine: GPU, links and NICs, each given, measured or looked up."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from raybench.services.estimate import EstimateOptions
 
 _SLOWEST = 1e-6  # GB/s, Gbit/s: slower than any line
+_MOST_BYTES = 1 << 29  # of a result: those of thousands of ranks have a tenth
+_KEPT_RESULTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def measured_runs(options: "EstimateOptions") -> tuple[tuple[str, RunResult], ..
     """Every ``--result`` with its path. Raises UsageError for one that cannot be read, or measured nothing of use."""
     given = options.result_file
     paths = (given,) if isinstance(given, str) else given or ()
-    runs = tuple((path, RunResult.read(result_file(Path(path)), "--result")) for path in paths)
+    runs = tuple((path, _read(Path(path))) for path in paths)
     for path, run in runs:
         if not _has_links(run) and not any(one.kind in ("training", "memory") for one in run.benchmarks):
             raise UsageError(
@@ -102,6 +105,26 @@ def measured_runs(options: "EstimateOptions") -> tuple[tuple[str, RunResult], ..
                 "'raybench run --suite all_reduce', 'raybench train' or 'raybench memory'"
             )
     return runs
+
+
+def _read(path: Path) -> RunResult:
+    """The result; a plan asks for it with each number of nodes that it tries. Raises UsageError."""
+    file = result_file(path)
+    try:
+        found = file.stat()
+    except (OSError, ValueError):  # said where it is read
+        return RunResult.read(file, "--result")
+    if found.st_size > _MOST_BYTES:
+        raise UsageError(
+            f"--result {file}: it has {found.st_size / 2**20:,.0f} MiB, and at most {_MOST_BYTES >> 20} are read; "
+            "take the result of a run with fewer points or samples"
+        )
+    return _read_once(file, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=_KEPT_RESULTS)
+def _read_once(file: Path, _: int, __: int) -> RunResult:
+    return RunResult.read(file, "--result")
 
 
 def _has_links(run: RunResult) -> bool:

@@ -67,7 +67,7 @@ def test_lora_counts_each_target_and_trains_two_thirds_of_the_operations() -> No
 
 def test_any_size_may_be_given_and_nonsense_is_refused() -> None:
     model = preset_named("tiny").resized(layers=3, hidden=128, heads=8, feedforward=512)
-    assert model.name == "custom"
+    assert model.name == "tiny with layers 3, hidden size 128, heads 8, intermediate size 512"
     assert model.head_size == 16
     for wrong in ({"heads": 5}, {"layers": 0}, {"kv_heads": 3}):
         with pytest.raises(UsageError):

@@ -1,13 +1,15 @@
 """An estimate as a call. Its figures are in tests/cli/test_estimate.py and tests/performance_model."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from raybench.cli.estimate import command
 from raybench.errors import UsageError
-from raybench.services.estimate import EstimateOptions, estimate
+from raybench.performance_model.step.request import least_setup
+from raybench.services.estimate import EstimateOptions, estimate, estimate_request
 
 
 def test_a_model_that_does_not_fit_is_a_problem() -> None:
@@ -118,6 +120,41 @@ def test_types_and_lengths_that_contradict_the_rest_are_refused(options: dict[st
         estimate(EstimateOptions(**options))
 
 
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"vocabulary": 50304}, "gpt2 with vocabulary 50,304"),
+        ({"layers": 6, "hidden": 512, "heads": 8}, "gpt2 with layers 6, hidden size 512, heads 8"),
+        ({}, "gpt2"),
+    ],
+)
+def test_a_preset_in_another_size_is_named_so(changes: dict[str, int], name: str) -> None:
+    assert estimate(EstimateOptions(model="gpt2", gpu="h100", **changes)).report.model.name == name
+
+
+def test_a_result_that_is_larger_than_any_run_s_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    with file.open("wb") as sparse:
+        sparse.truncate(10**9)
+    with pytest.raises(UsageError, match=r"result\.json: it has 954 MiB, and at most 512 are read"):
+        estimate(EstimateOptions(gpu="h100", result_file=str(file)))
+    file.write_bytes(b"{}")
+    with pytest.raises(UsageError, match=r"is no raybench\.result"):
+        estimate(EstimateOptions(gpu="h100", result_file=str(tmp_path)))
+
+
+@pytest.mark.parametrize(("dtype", "tensor", "sharded"), [("bf16", 2, True), ("fp16", 2, False), ("bf16", 1, False)])
+def test_deepspeed_s_bf16_optimizer_alone_shards_the_state_of_replicas_without_zero(
+    dtype: str, tensor: int, sharded: bool
+) -> None:
+    request = estimate_request(
+        EstimateOptions(gpu="h100", world_size=16, tensor_parallel=tensor, dtype=dtype, nics=8, nic_gbit=400)
+    )
+    lean = least_setup(request)
+    assert (lean.strategy == "zero1") is sharded
+    assert lean.gradient_bytes == (4 if tensor > 1 else 2)  # which it keeps whole, in fp32; of plain DDP nobody asks
+
+
 def test_an_estimate_that_cannot_be_is_refused() -> None:
     for wrong, said in ((EstimateOptions(world_size=0), "world"), (EstimateOptions(layers=-1), "--layers is -1")):
         with pytest.raises(UsageError, match=said):
@@ -127,9 +164,10 @@ def test_an_estimate_that_cannot_be_is_refused() -> None:
 def test_a_power_limit_costs_speed_where_that_is_known_and_is_refused_elsewhere() -> None:
     full, held = (estimate(EstimateOptions(gpu="h100", power_limit=watts)).report for watts in (None, 500))
     assert (held.mfu or (1, 1))[1] < (full.mfu or (0, 0))[1]
-    for wrong in (EstimateOptions(gpu="a100", power_limit=300), EstimateOptions(gpu="h100", power_limit=0)):
+    for gpu, watts in (("a100", 300), ("h100", 0), ("h100", 10), ("h200", 199), ("h100", 701)):
         with pytest.raises(UsageError, match="--power-limit"):
-            estimate(wrong)
+            estimate(EstimateOptions(gpu=gpu, power_limit=watts))
+    assert estimate(EstimateOptions(gpu="h200", power_limit=200)).report.step_seconds
 
 
 def test_the_command_has_the_defaults_of_the_call() -> None:

@@ -44,6 +44,13 @@ def duration_of(_: click.Context, __: click.Parameter, text: str | None) -> floa
     return float(found[1]) * _SECONDS[found[2]]
 
 
+def _rank(_: click.Context, __: click.Parameter, rank: int | None) -> int:
+    """0 where none is given. Raises UsageError for a 0 that is: adapters of no rank are none."""
+    if rank is not None and rank < 1:
+        raise UsageError(f"--lora-rank is {rank}; it must be at least 1, or left out")
+    return rank or 0
+
+
 _OPTIONS: list[Any] = [
     click.option("--nodes", type=int, default=1, show_default=True, help="Nodes to train on."),
     click.option("--node-type", metavar="NAME", help="A machine as it is sold, such as p5.48xlarge or 'DGX H100'."),
@@ -58,7 +65,7 @@ _OPTIONS: list[Any] = [
     click.option("--vocabulary", type=int, help="Another vocabulary, such as a padded one."),
     click.option("--method", type=click.Choice(["full", "lora", "qlora"]), default="full", show_default=True,
                  help="Train all parameters, adapters, or adapters over a 4-bit base."),
-    click.option("--lora-rank", type=int, default=0, help="Of lora and qlora.  [default: 16]"),
+    click.option("--lora-rank", callback=_rank, type=int, help="Of lora and qlora.  [default: 16]"),
     click.option("--base-dtype", type=click.Choice(["nf4", "int8"]), help="Of the frozen base of lora; int8: as "
                  "bitsandbytes loads it in 8 bits.  [default: that of the computation; nf4 with qlora]"),
     click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),

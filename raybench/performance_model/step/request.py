@@ -12,6 +12,8 @@ from raybench.performance_model.memory import SHORT_SHARE
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
+_FP32_BYTES = 4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateRequest:
@@ -91,18 +93,21 @@ def most_setup(setup: TrainingSetup) -> TrainingSetup:
 
 def least_setup(request: EstimateRequest) -> TrainingSetup:
     """The setup with what takes least memory, wherever the request leaves it open: fused kernels differ as well."""
-    # DeepSpeed's bf16 optimizer shards state over replicas without ZeRO as well (runtime/bf16_optimizer.py)
-    shards_anyway = request.layout.is_cut and request.setup.strategy == "ddp" and not request.setup.lora_rank
-    lean = replace(request.setup, on_streams=False, strategy="zero1" if shards_anyway else request.setup.strategy)
+    # DeepSpeed's bf16 optimizer shards state over replicas without ZeRO as well, and has whole gradients in fp32; that
+    # of fp16 shards nothing (runtime/bf16_optimizer.py, fp16/fused_optimizer.py)
+    replicas = request.layout.is_cut and request.setup.strategy == "ddp" and not request.setup.lora_rank
+    shards_anyway = replicas and request.dtype == "bf16"
+    lean = replace(request.setup, on_streams=False)
+    if shards_anyway:
+        lean = replace(lean, strategy="zero1", gradient_bytes=_FP32_BYTES)
     if not request.is_known:  # that is of transformers' checkpointing over frozen blocks
         lean = replace(lean, holds_inputs=False)
     if not request.kernels_known:
         lean = replace(lean, kernels="fused", upcast=False, wide_scores=False)
     if lean.kernels == "fused":
         lean = replace(lean, keeps_least=True, has_8bit_inputs=request.dtype == "fp8")
-    if (
-        lean.is_zero and not request.gradients_known
-    ):  # a program may add gradients up in the compute type as well: DeepSpeed, --grad-reduce-in-bf16
+    open_gradients = lean.is_zero and not request.gradients_known and not shards_anyway
+    if open_gradients:  # a program may add them up in the compute type as well: DeepSpeed, --grad-reduce-in-bf16
         lean = replace(lean, gradient_bytes=min(lean.gradient_bytes, lean.compute_bytes))
     if not request.is_known:  # most programs update with one fused kernel
         lean = replace(lean, fused_optimizer=True)

@@ -42,7 +42,8 @@ class Transformer:
     layer; ``qkv_biases``: in those of q, k and v only. ``tied``: the output layer is the token embedding.
     ``caps_scores``, ``caps_logits``: by tanh, which no kernel of PyTorch fuses. ``formula_gelu``: GELU as eight
     operations; ``drops``: elements of what attention and the MLP give are dropped in training. ``parallel``:
-    attention and the MLP read one norm. ``head_bias``: of the output layer. ``key_value_rank``: keys and values come
+    attention and the MLP read one norm. ``head_bias``: of the output layer; ``embedding_norm``: one more norm, of the
+    token embeddings. ``key_value_rank``: keys and values come
     of a latent vector of that width, as in DeepSeek's MLA, ``query_rank`` of queries (0: of the hidden state);
     ``rotary_width`` of a head's width is turned, by keys that all heads share, and values have ``value_width``.
     """
@@ -74,6 +75,7 @@ class Transformer:
     norms_per_layer: int = 2
     parallel: bool = False
     head_bias: bool = False
+    embedding_norm: bool = False
     query_rank: int = 0
     key_value_rank: int = 0
     rotary_width: int = 0
@@ -238,7 +240,8 @@ class Transformer:
         """Shapes of the parameters outside the blocks."""
         tables = [(self.vocabulary, self.hidden)] * (1 if self.tied else 2)
         others = [(self.positions, self.hidden)] if self.positions else []
-        return (*tables, *others, *([(self.vocabulary,)] if self.head_bias else []), *self._norm_shapes())
+        bias = [(self.vocabulary,)] if self.head_bias else []
+        return (*tables, *others, *bias, *self._norm_shapes() * (1 + self.embedding_norm))
 
     def _norm_shapes(self) -> tuple[tuple[int, ...], ...]:
         return ((self.hidden,),) * {"rms": 1, "layer": 2, "plain": 0}[self.norm]
@@ -261,7 +264,8 @@ class Transformer:
     def outer_parameters(self) -> int:
         """What is outside the blocks: embeddings, the last normalisation, the output layer where it has its own."""
         tables = self.token_table_parameters * (1 if self.tied else 2) + self.positions * self.hidden
-        return tables + self.norm_parameters + (self.vocabulary if self.head_bias else 0)
+        norms = self.norm_parameters * (1 + self.embedding_norm)
+        return tables + norms + (self.vocabulary if self.head_bias else 0)
 
     @property
     def parameters(self) -> int:

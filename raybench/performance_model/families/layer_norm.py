@@ -102,6 +102,51 @@ def _phi(name: str, fields: Fields) -> Transformer:
     )
 
 
+def _bloom(name: str, fields: Fields) -> Transformer:
+    """Positions are in the scores (ALiBi), without parameters; the token embeddings have a norm of their own."""
+    hidden = whole(fields, "hidden_size", "n_embed")
+    return Transformer(
+        name=name,
+        layers=whole(fields, "n_layer", "num_hidden_layers"),
+        hidden=hidden,
+        heads=whole(fields, "n_head", "num_attention_heads"),
+        feedforward=4 * hidden,
+        vocabulary=whole(fields, "vocab_size", default=250_880),
+        gated=False,
+        norm="layer",
+        biases=True,
+        embedding_norm=True,
+        tied=flag(fields, "tie_word_embeddings", default=True),
+        context=whole(fields, "seq_length", default=2048),
+        formula_gelu=True,
+        drops=fields.get("hidden_dropout", 0.0) != 0,
+    )
+
+
+def _opt(name: str, fields: Fields) -> Transformer:
+    """A table of two more positions than it has; the one of 350M, which has its norms behind, is another."""
+    for field in ("do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine"):
+        with_all(fields, field)
+    hidden, context = whole(fields, "hidden_size"), whole(fields, "max_position_embeddings", default=2048)
+    if whole(fields, "word_embed_proj_dim", default=hidden) != hidden:
+        raise ValueError("word_embed_proj_dim is another than hidden_size, which is not supported")
+    return Transformer(
+        name=name,
+        layers=whole(fields, "num_hidden_layers"),
+        hidden=hidden,
+        heads=whole(fields, "num_attention_heads"),
+        feedforward=whole(fields, "ffn_dim", default=4 * hidden),
+        vocabulary=whole(fields, "vocab_size", default=50_272),
+        gated=False,
+        norm="layer",
+        biases=True,
+        tied=flag(fields, "tie_word_embeddings", default=True),
+        positions=context + 2,
+        context=context,
+        drops=fields.get("dropout", 0.1) != 0,
+    )
+
+
 def _falcon(name: str, fields: Fields) -> Transformer:
     """Falcon of 7B and smaller (one head of keys and values, one norm), and of 11B, 40B and 180B ("new")."""
     is_new = flag(fields, "new_decoder_architecture", default=False)
@@ -130,11 +175,13 @@ def _queries_share(fields: Fields) -> bool:
 
 
 READERS: Mapping[str, Reader] = {
+    "bloom": _bloom,
     "falcon": _falcon,
     "gpt2": _gpt2,
     "gpt_bigcode": _gpt_bigcode,
     "gpt_neox": _gpt_neox,
     "nemotron": _nemotron,
+    "opt": _opt,
     "phi": _phi,
     "stablelm": _stablelm,
     "starcoder2": _starcoder2,

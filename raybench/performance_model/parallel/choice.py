@@ -60,7 +60,7 @@ def cut_layouts(model: Transformer, whole: Layout, sequence_length: int) -> Iter
             halves = 2 * context if context > 1 else 1
             if tensor * context > most or sequence_length % (tensor * halves):
                 continue
-            for pipeline in _powers(min(_MOST_STAGES, model.layers)):
+            for pipeline in _stages(min(_MOST_STAGES, model.layers), whole.world_size):
                 for expert in _powers(max(1, model.experts)):
                     cuts = (tensor, context, pipeline, expert, _chunks(model, pipeline))
                     found = _layout(model, whole, cuts)
@@ -90,6 +90,11 @@ def _chunks(model: Transformer, pipeline: int) -> int:
         return 1
     each = (model.layers + spare) // pipeline
     return max((chunks for chunks in range(1, _MOST_CHUNKS + 1) if each % chunks == 0), default=1)
+
+
+def _stages(most: int, ranks: int) -> list[int]:
+    """Powers of two, and of ranks in threes thrice these: 384 GPUs have no replicas that 2048 samples go round else."""
+    return _powers(most) + ([3 * power for power in _powers(most // 3)] if ranks % 3 == 0 and most >= 3 else [])
 
 
 def _powers(most: int) -> list[int]:

@@ -47,7 +47,7 @@ class ModelPart(Transformer):
         """Shapes of the parameters outside the blocks, as far as this stage has them."""
         tables = self.embeds + (self.scores and not (self.tied and self.embeds))
         positions = ((self.positions, self.hidden),) if self.positions and self.embeds else ()
-        norm = ((self.norm_parameters,),) if self.scores else ()
+        norm = ((self.norm_parameters,),) * (self.scores + (self.embedding_norm and self.embeds))
         bias = ((self.vocabulary,),) if self.head_bias and self.scores else ()
         return ((self.vocabulary, self.hidden),) * tables + positions + bias + norm
 

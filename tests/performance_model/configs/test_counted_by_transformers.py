@@ -1,4 +1,4 @@
-"""Parameters and operations of 45 known config.json files, against transformers' own models and torch's FLOP counter.
+"""Parameters and operations of 61 known config.json files, against transformers' own models and torch's FLOP counter.
 
 Models have no memory (the meta device), one and two layers of full width, beside those that come first without experts:
 blocks are alike, so that the rest follows. Where experts are in each so many-th layer alone, it is so many and twice.
@@ -36,7 +36,7 @@ def counted(fields, layers, tokens):
         model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
         model.config._experts_implementation = "batched_mm"  # the others look at which expert each token has
         ids, mask = torch.zeros(1, tokens, dtype=torch.long), torch.zeros(1, 1, tokens, tokens)
-        mask = torch.ones(1, tokens) if fields.get("alibi") else mask  # positions are counted in it
+        mask = torch.ones(1, tokens) if fields.get("alibi") or kind == "bloom" else mask  # positions are counted in it
     with FlopCounterMode(display=False) as counter:
         model(input_ids=ids, attention_mask=mask, position_ids=ids, use_cache=False).logits.sum().backward()
     return sum(one.numel() for one in model.parameters()), counter.get_total_flops()

@@ -112,6 +112,13 @@ OTHERS = _released(
         "use_qkv_bias": True}),
     "gpt_bigcode-santacoder": (1_124_886_528, {"model_type": "gpt_bigcode", "n_embd": 2048, "n_layer": 24, "n_head": 16,
         "n_inner": 8192, "n_positions": 2048, "vocab_size": 49280, "multi_query": True}),
+    "bloom": (176_247_271_424, {"model_type": "bloom", "hidden_size": 14336, "n_layer": 70, "n_head": 112,
+        "vocab_size": 250880}),
+    "bloom-7b1": (7_069_016_064, {"model_type": "bloom", "n_embed": 4096, "n_layer": 30, "num_attention_heads": 32,
+        "vocab_size": 250880}),
+    "opt-6.7b": (6_658_473_984, {"model_type": "opt", "hidden_size": 4096, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "ffn_dim": 16384, "vocab_size": 50272, "word_embed_proj_dim": 4096,
+        "max_position_embeddings": 2048, "do_layer_norm_before": True}),
 }  # fmt: skip
 QWEN_MOE, DEEPSEEK = MODELS["Qwen1.5-MoE-A2.7B"][1], MODELS["DeepSeek-V2-Lite"][1]
 FALCON, MAVERICK = OTHERS["falcon-7b"][1], OTHERS["Llama-4-Maverick"][1]
@@ -272,6 +279,8 @@ def test_what_a_file_leaves_out_is_as_its_class_has_it(tmp_path: Path) -> None:
             r"head_dim is 10{19}\.\.\. .41 digits.; no model has so much",
         ),
         ({**MODELS["Llama-2-7b"][1], "tie_word_embeddings": "false"}, "neither true nor false"),
+        ({**OTHERS["opt-6.7b"][1], "do_layer_norm_before": False}, "do_layer_norm_before is false"),  # as OPT-350M
+        ({**OTHERS["opt-6.7b"][1], "word_embed_proj_dim": 512}, "another than hidden_size"),
         ({**MODELS["Qwen3-8B"][1], "attention_bias": True}, "attention_bias is true"),
         ({**MODELS["pythia-6.9b"][1], "attention_bias": False}, "attention_bias is false"),
     ],

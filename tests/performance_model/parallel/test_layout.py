@@ -212,6 +212,13 @@ def test_a_pipeline_s_outer_stages_may_have_fewer_layers(layers: int, stages: se
     assert {(one.pipeline, one.virtual_stages) for one in found} == stages
 
 
+@pytest.mark.parametrize(("ranks", "stages"), [(384, {1, 2, 3, 4, 6, 8, 12}), (512, {1, 2, 4, 8})])
+def test_of_ranks_in_threes_stages_are_in_threes_too(ranks: int, stages: set[int]) -> None:
+    """BLOOM's 2,048 samples a step on 384 A100 were refused; it was trained in twelve stages."""
+    found = cut_layouts(replace(LLAMA, layers=70), layout(ranks), 2048)
+    assert {one.pipeline for one in found} == stages
+
+
 def test_gradients_of_a_cut_model_are_reduced_among_those_that_hold_the_same() -> None:
     where = layout(64, tensor=4, pipeline=2)
     assert where.data == 8

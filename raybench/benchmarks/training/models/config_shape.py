@@ -22,6 +22,7 @@ _BUILD = {  # what sizes do not change, and what is said of a model that has ano
     "key_value_rank": "has latent attention",
     "parallel": "has attention and MLP side by side",
     "head_bias": "has a bias in its output layer",
+    "embedding_norm": "normalises its token embeddings",
     "head_norms": "normalises its heads",
     "head_width": "has heads of a width of their own",
     "norms_per_layer": "has more norms in a layer",

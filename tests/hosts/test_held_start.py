@@ -56,7 +56,7 @@ def test_without_variables_it_goes_on_as_well(play: Path) -> None:
     assert (outcome.status, (play.parent / "touched").read_text()) == ("successful", "nothing")
 
 
-@pytest.mark.parametrize("after_seconds", [0.0, 3.0])
+@pytest.mark.parametrize("after_seconds", [pytest.param(0.0, marks=pytest.mark.long), 3.0])
 def test_a_refused_inventory_ends_the_run_and_is_what_is_said(play: Path, after_seconds: float) -> None:
     def refuse(_: Mapping[str, str]) -> None:
         time.sleep(after_seconds)

@@ -62,7 +62,7 @@ def test_on_this_machine_inside_the_folder_and_from_the_root(tmp_path: Path) -> 
     hosts = inventory(tmp_path, {"n1": {}})
     output = ["-e", f"preflight_output_dir={tmp_path}/b"]
     checked = playbook(
-        "playbooks/preflight.yml", "-i", hosts, "--check", "--limit", "n1", "--tags", "host-memlock,drift", *output
+        "preflight.yml", "-i", hosts, "--check", "--limit", "n1", "--tags", "host-memlock,drift", *output
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
     names = [check["check"] for check in json.loads((tmp_path / "b/preflight.json").read_text())["hosts"][0]["checks"]]
@@ -70,7 +70,8 @@ def test_on_this_machine_inside_the_folder_and_from_the_root(tmp_path: Path) -> 
     assert all(name.startswith("drift-") for name in names[2:])
 
 
-@pytest.mark.parametrize("named", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long  # every day with its inventory named, above, and of this machine from its own folder
+@pytest.mark.parametrize("named", [False, True])
 def test_preflight_yml_from_the_root_as_it_is_typed(tmp_path: Path, named: bool) -> None:
     hosts = ["-i", inventory(tmp_path, {"n1": {}})] if named else []
     done = playbook("preflight.yml", *hosts, *SHORT, "-e", f"preflight_output_dir={tmp_path}/a")

@@ -274,9 +274,12 @@ def test_taking_down_other_hosts_leaves_the_record_of_a_cluster_and_its_token(
     folder.mkdir(parents=True)
     for name, text in (("cluster.json", json.dumps({"hosts": hosts})), ("token", "secret")):
         (folder / name).write_text(text)
+    inventory = tmp_path / "hosts.yml"  # of a head alone, without a group of workers
+    head = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    inventory.write_text(yaml.safe_dump({"all": {"children": {"ray_head": {"hosts": {"localhost": head}}}}}))
     program = Path(sys.executable).with_name("ansible-playbook")
     done = subprocess.run(
-        [program, "playbooks/cluster_down.yml", "-e", f"ray_node_folder={tmp_path}/node"],
+        [program, "playbooks/cluster_down.yml", "-i", inventory, "-e", f"ray_node_folder={tmp_path}/node"],
         cwd=PLAYBOOKS.parent, env=os.environ | {"XDG_STATE_HOME": str(tmp_path)},
         capture_output=True, text=True, check=False, timeout=200,
     )  # fmt: skip
@@ -338,6 +341,7 @@ def test_one_host_under_two_names_is_refused_before_anything_is_started(tmp_path
     assert rows["b"]["problem"].startswith("It is the same host as a, under another name")
 
 
+@pytest.mark.long  # every day one is taken down, above
 def test_a_cluster_may_be_a_head_alone(tmp_path: Path) -> None:
     rows = cluster_rows(tmp_path, {"ray_head": {"hosts": {"a": None}}}, "status", status=1)
     assert (rows["a"]["running"], rows["a"]["problem"]) == (False, "")

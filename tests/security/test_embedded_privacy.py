@@ -68,7 +68,7 @@ def run() -> Iterator[tuple[Command, Seen]]:
             seen = Seen()
             while command.process.poll() is None:
                 seen.look(command)
-                time.sleep(0.2)  # a look at all their sockets costs processor time
+                time.sleep(0.5)  # a look at all their sockets costs processor time
             assert command.finish(60) == 0, command.errors
             yield command, seen
     finally:

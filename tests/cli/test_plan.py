@@ -492,6 +492,16 @@ def parsed(line: str) -> dict[str, Any]:
         ),
         (("llama-8b", "--node-type", "p4d.24xlarge", "--tokens", "9B", "--deadline", "4d"), ("nodes are in time (",)),
         (("google/gemma-7b", "--gpu", "RTX 4090", "--gpus-per-node", "1", "--method", "qlora"), ("--load_in_4bit",)),
+        (
+            ("Qwen/Qwen3-32B", "--gpu", "A10"),
+            (
+                "# nearest that does: --nodes 8 (",
+                "# or --kernels fused --loss fused --method qlora (",
+                "even recomputed fsdp",
+            ),
+        ),
+        (("gpt2", "--gpu", "H100", "--tokens", "100M"), (" s  ", " s in all")),
+        (("gpt2", "--gpu", "H100", "--tokens", "5B"), (" min  ", " min in all")),
     ],
 )
 def test_it_is_one_screen_with_verdict_table_and_command(arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
@@ -500,6 +510,14 @@ def test_it_is_one_screen_with_verdict_table_and_command(arguments: tuple[str, .
     assert len(shown) <= 23
     assert max(map(len, shown)) <= 80
     assert [word for word in words if word not in "\n".join(shown)] == []
+
+
+def test_what_fits_is_no_note_where_the_verdict_has_all_of_it() -> None:
+    asked = ["mistral-7b", "--gpu", "T4", "--gpus-per-node", "1", "--method", "lora"]
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(command, asked).stdout
+    assert "or --method qlora (ddp, recomputed: " in " ".join(shown.split())
+    assert "\n# nearest that does" not in shown
+    assert "tried too" not in shown
 
 
 def test_a_plan_says_where_its_price_is_from_and_repeats_no_verdict_that_is_whole() -> None:
@@ -536,6 +554,8 @@ def test_samples_and_epochs_are_tokens() -> None:
         (("llama-8b", *P5, "--gpus-per-node", "16"), r"--gpus-per-node is 16; a p5\.48xlarge has 8 GPUs"),
         (("llama-8b", *P5, "--gpu", "A100"), r"--gpu is A100, and a p5\.48xlarge has H100 SXM"),
         (("llama-8b", *P5, "--lora-rank", "16"), "--lora-rank is of adapters; give --method lora or qlora"),
+        (("llama-8b", *P5, "--lora-rank", "0", "--method", "lora"), "--lora-rank is 0; it must be at least 1"),
+        (("llama-8b", *P5, "--base-dtype", "int8"), "give --method lora"),
         (("llama-8b", *P5, "--deadline", "2"), "write a duration"),
         (
             ("llama-8b", *P5, "--tokens", "1e12", "--currency", "EUR"),

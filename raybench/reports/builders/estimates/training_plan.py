@@ -42,6 +42,7 @@ def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
         plan,
         *notes_of([f"in all: {_in_all(plan)}"] if _is_cut_short(plan) and _in_all(plan) else [], tone="strong"),
         *_in_time(plan),
+        *notes_of(list(_nearest(plan)), tone="strong"),
         Table(grid=_grid(plan, _ROWS_OF_SCREEN), text_columns=1, headed=True),
         *notes_of(list(_start_lines(plan))),
         *notes_of([_FULL], tone="info"),
@@ -58,6 +59,14 @@ def _is_cut_short(plan: TrainingPlan) -> bool:
     return plan.verdict != "ok" or len(plan.reason + _measured(plan)) > _VERDICT
 
 
+def _nearest(plan: TrainingPlan) -> Iterator[str]:
+    """Of a plan that nothing fits what does, whole: a screen may have the verdict cut before the second of them."""
+    if plan.ways[0].fits is not False or len(plan.reason) <= _VERDICT:
+        return
+    for choice in plan.reason.partition(": ")[2].split("; or "):
+        yield choice if choice.startswith("nearest") else f"or {choice}"
+
+
 def _in_time(plan: TrainingPlan) -> tuple[Block, ...]:
     few = plan.nodes_in_time
     return notes_of([_on(few, "in time", plan.currency)] if few else [], tone="strong")
@@ -66,7 +75,7 @@ def _in_time(plan: TrainingPlan) -> tuple[Block, ...]:
 def _in_all(plan: TrainingPlan) -> str:
     """What the best takes and costs, where that is known and it fits: a longer verdict may be cut before it."""
     best = plan.ways[0]
-    told = [f"{_range(best.hours)} hours"] if best.hours else []
+    told = [_span(best.hours)] if best.hours else []
     told += [f"{amounts(best.cost)} {plan.currency or ''}".rstrip()] if best.cost else []
     return ", ".join(told) if best.fits is not False else ""
 
@@ -134,7 +143,9 @@ def _grid(plan: TrainingPlan, rows: int) -> Grid:
 def _notes(plan: TrainingPlan, rows: int, *, is_screen: bool = False) -> Iterator[Block]:
     """What the table, of so many rows, has no room for."""
     best, fitting, shown = plan.ways[0], _fitting(plan), _shown(plan, rows)
-    others = [way for way in plan.ways if way not in fitting]
+    none_fits = best.fits is False
+    others = [way for way in plan.ways if none_fits or way not in fitting]
+    fitting = [] if none_fits else fitting
     beside = _beside(fitting, [way for way in fitting if way not in shown], has_memory=plan.device_bytes is not None)
     yield from notes_of([text for text in beside if not (is_screen and text == _FASTER)], tone="info")
     yield from notes_of([f"does not fit: {_too_large(others)}"] if others else [], tone="info")
@@ -162,7 +173,7 @@ def _fewest(few: FewestNodes, currency: str | None) -> str:
 def _on(few: FewestNodes, what: str, currency: str | None) -> str:
     """``1 node is enough (ddp, 69 GiB): 36-60 hours, 1,980 to 3,262 USD``."""
     told = [f"{_range(few.tokens_per_second)} tokens/s"] if few.tokens_per_second and not few.hours else []
-    told += [f"{_range(few.hours)} hours"] if few.hours else []
+    told += [_span(few.hours)] if few.hours else []
     told += [f"{amounts(few.cost)} {currency or ''}".rstrip()] if few.cost else []
     nodes = f"{count_of(few.nodes, 'node')} {'is' if few.nodes == 1 else 'are'}"
     enough = f"{nodes} {what} ({few.way}, {few.peak / 2**30:.0f} GiB)"
@@ -230,7 +241,7 @@ def _row(way: TrainingWay) -> tuple[Cell, ...]:
         f"{way.accumulation} x {way.batch_size}",
         "-".join(sizes),
         _range(way.tokens_per_second) if runs else "",
-        _range(way.hours) if runs else "",
+        _span(way.hours).removesuffix(" hours") if runs and way.hours else "",
         way.why_not,
     )
     return tuple(Cell(text=text) for text in texts)
@@ -238,6 +249,14 @@ def _row(way: TrainingWay) -> tuple[Cell, ...]:
 
 def _range(pair: tuple[float, float] | None) -> str:
     return "" if pair is None else "-".join(map(_short, pair))
+
+
+def _span(hours: tuple[float, float]) -> str:
+    """``15.4-28.5 hours``; what is over before in minutes or seconds."""
+    for most, unit, times in ((0.05, "s", 3600), (2.0, "min", 60)):
+        if hours[1] < most:
+            return f"{_range((hours[0] * times, hours[1] * times))} {unit}"
+    return f"{_range(hours)} hours"
 
 
 def _short(value: float) -> str:

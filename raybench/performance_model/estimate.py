@@ -209,11 +209,17 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
 
 
 def _most_peak(request: EstimateRequest, peak: int) -> int:
-    """With a loss that is not compiled with the model, where nobody says that it is."""
+    """With a loss that is not compiled with the model, where nobody says that it is, and by either form of FSDP.
+
+    The first one's streams take memory of their own; ``fully_shard`` takes more where blocks are small.
+    """
     setup = most_setup(request.setup)
-    if setup is request.setup:
-        return peak
-    return estimate_memory(request.model, setup, request.layout, accumulation=request.accumulation).peak
+    is_open = setup.on_streams and setup.strategy != "zero3" and not request.kernels_known
+    others = [setup] * (setup is not request.setup) + [replace(setup, on_streams=False)] * is_open
+    peaks = (
+        estimate_memory(request.model, one, request.layout, accumulation=request.accumulation).peak for one in others
+    )
+    return max((peak, *peaks))
 
 
 def _communication_seconds(request: EstimateRequest, traffic: Traffic) -> float | None:

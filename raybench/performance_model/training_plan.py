@@ -12,7 +12,7 @@ from raybench.performance_model.memory import Held, estimate_memory, largest_bat
 from raybench.performance_model.parallel.choice import cut_requests
 from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.parallel.programs import by_torchtitan, torchtitan_config
-from raybench.performance_model.step.request import EstimateRequest, least_setup
+from raybench.performance_model.step.request import EstimateRequest, least_setup, most_setup
 from raybench.performance_model.training_setup import Strategy, TrainingSetup
 
 _AS_FAST = 1.05
@@ -259,7 +259,7 @@ def _way(request: EstimateRequest, samples_per_rank: int, fitting_only: bool = F
     setup = replace(request.setup, gradients_kept=True)
     asked = replace(request, setup=setup)
     most = request.sure_bytes
-    for fits, fitting in ((True, setup), (None, least_setup(asked))):
+    for fits, fitting in ((True, most_setup(setup)), (None, least_setup(asked))):
         times = max(1, samples_per_rank)
         alone = replace(fitting, batch_size=1)
         if estimate_memory(request.model, alone, request.layout, accumulation=times).peak > most:

@@ -283,7 +283,7 @@ def test_the_text_names_formulas_and_sources() -> None:
         "nothing was measured",
         "6 (N - lookups)",
         "list price of p5.48xlarge on 2026",
-        "it fits: 29.08 GiB to 44.22 GiB, a GPU has 79.11 GiB",
+        "it fits: 29.08 GiB to 45.45 GiB, a GPU has 79.11 GiB",
     ):
         assert words in result.stdout
 

@@ -69,6 +69,25 @@ def test_megatron_is_told_of_stages_with_fewer_layers(stages: int, layers: int |
     assert words in launch_lines(Way(estimate=estimate(request), fits=True))[1]
 
 
+@pytest.mark.parametrize("compiled", ["--compile", "--no-compile"])
+def test_what_fits_needs_no_more_than_there_is(compiled: str) -> None:
+    """Of a compiled model whose loss nobody says, ways of 42 GiB were told to fit into 39."""
+    plan = planned("Qwen/Qwen3-4B", "--gpu", "A100-40GB", "--sequence-length", "4096", compiled)
+    assert max(way["peak"] for way in plan["ways"] if way["fits"]) <= plan["device_bytes"]
+
+
+@pytest.mark.parametrize("model", ["microsoft/phi-2", "Qwen/Qwen2.5-14B"])
+@pytest.mark.parametrize("again", [False, True])
+def test_where_nobody_says_it_either_form_of_fsdp_is_within(model: str, again: bool) -> None:
+    machine = EstimateOptions(
+        model=model, world_size=64, gpus_per_node=4, gpu="H100", nics=4, nic_gbit=200.0, sequence_length=256,
+        strategy="fsdp", batch_size=2, activation_checkpointing=again,
+    )  # fmt: skip
+    unsaid = estimate(estimate_request(machine))
+    said = estimate(estimate_request(replace(machine, kernels="plain", loss="plain")))
+    assert unsaid.least_peak <= said.peak <= unsaid.peak
+
+
 def _asked(machine: EstimateOptions, way: dict[str, Any]) -> EstimateOptions:
     """What ``raybench estimate`` is told of a way."""
     names = ("strategy", "batch_size", "accumulation", "activation_checkpointing")

@@ -179,7 +179,11 @@ class Step:
 
     @property
     def _table_gradient(self) -> float:
-        """Of the output layer, in its own type; a chunk's part is as large, and added to it."""
+        """Of the output layer, in its own type.
+
+        A chunk's part that is added to it: liger-kernel 0.6 and 0.7 make it and a copy in fp32, three as large, up to
+        0.5 and from 0.8 on it is added in place. One is counted.
+        """
         if self.setup.lora_rank:
             return 0.0
         return self.table_bytes if self.setup.casts_weights else self.table_cast_bytes

@@ -35,14 +35,19 @@ class NoWayBack:
     def __reduce__(self):
         return int, ("no number",)
 
-def leave():
+def leave(channel):
     if leaving == "dies":
-        time.sleep(0.2 if trouble == "none" else 0)
+        if trouble == "none":
+            has_sent(channel)
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(60 if leaving == "hangs" else 0)
 
+def has_sent(channel):
+    channel._waiting.put(sent := threading.Event())
+    sent.wait()
+
 def join(self, stack):
-    stack.callback(leave)
+    stack.callback(leave, self.channel)
 
 def measure(self, stack, joined):
     match trouble:
@@ -60,8 +65,7 @@ def measure(self, stack, joined):
         case "warm":
             self.channel.joining("192.0.2.1:6379")
             self.channel.outliving("raybench-warm", 2)
-            self.channel._waiting.put(sent := threading.Event())
-            sent.wait()
+            has_sent(self.channel)
         case "limit" | "limit-stopped" | "signal":
             head = subprocess.Popen([gcs, "60"])
             if trouble == "limit-stopped":

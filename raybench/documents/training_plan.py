@@ -43,6 +43,7 @@ class TrainingWay(PlainPart):
     virtual_stages: int = 1
     expert_parallel: int = 1
     selective_checkpointing: bool = False
+    recomputed_share: float = 1.0  # of the blocks, where activations are computed again
     launch: tuple[str, ...] = ()
     measured_by: tuple[str, ...] = ()
 
@@ -53,7 +54,7 @@ class TrainingWay(PlainPart):
 
     @property
     def name(self) -> str:
-        """``zero1, TP 4, PP 4x5, recomputed``: as people write it; ``selective``: recomputed in part."""
+        """``zero1, TP 4, PP 4x5, recomputed``: as people write it; ``selective``: in part; ``50%`` of the blocks."""
         degrees = (
             ("TP", self.tensor_parallel, 1),
             ("CP", self.context_parallel, 1),
@@ -61,7 +62,8 @@ class TrainingWay(PlainPart):
             ("EP", self.expert_parallel, 1),
         )
         cuts = [f"{name} {ranks}{f'x{chunks}' if chunks > 1 else ''}" for name, ranks, chunks in degrees if ranks > 1]
-        again = ["recomputed"] if self.activation_checkpointing else []
+        share = "" if self.recomputed_share == 1 else f" {self.recomputed_share:.0%}"
+        again = [f"recomputed{share}"] if self.activation_checkpointing else []
         return ", ".join([self.strategy, *cuts, *again, *(["selective"] if self.selective_checkpointing else [])])
 
 

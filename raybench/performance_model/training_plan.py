@@ -10,7 +10,7 @@ from raybench.performance_model.estimate import Estimate, estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import Held, estimate_memory, largest_batch
 from raybench.performance_model.parallel.choice import cut_requests
-from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.parallel.part import part_of, spare_places
 from raybench.performance_model.parallel.programs import by_torchtitan, torchtitan_config
 from raybench.performance_model.step.request import EstimateRequest, least_setup, most_setup
 from raybench.performance_model.training_setup import Strategy, TrainingSetup
@@ -21,6 +21,7 @@ _CUT_WAYS = 4
 _CLOSE = 1.06  # cut ways that are as fast as far as can be told
 _ROOMY = 0.95  # of it: a longer sample has a place in what is left (fragments are in a peak already)
 _BATCHES_PER_STAGE = 4
+_LEAST_BLOCKS = 2
 Limit = Literal["network", "computation", "kernel starts"]
 AsRun = Callable[[EstimateRequest], EstimateRequest]
 
@@ -70,8 +71,8 @@ def ways_to_train(
     the samples of a rank and step, or one that leaves a tenth of the memory. Of ways that are as fast within 5 %, the
     simpler one comes first. What leaves less room, cuts the model, or shards as DeepSpeed does, has to be faster by a
     tenth. Of those that cut it, which are looked for where ``cut`` says so, the best few are kept. Of fewer samples
-    than ranks these alone are possible. Selective checkpointing is tried where torchtitan has the model: of what
-    Megatron-LM calls so, flash attention leaves nothing to save. ``as_run``: a way that cuts nothing with what is known
+    than ranks these alone are possible. Selective checkpointing is tried where torchtitan has the model; of
+    Megatron-LM's, half of the blocks recomputed. ``as_run``: a way that cuts nothing with what is known
     of how it is run. ``fitting_only``: no other ways than those that are sure to fit, which is much faster. Raises
     UsageError for samples that no way can spread over its replicas.
     """
@@ -153,8 +154,8 @@ def _has_room(request: EstimateRequest, samples: int) -> bool:
 def _cut_way(request: EstimateRequest, samples: int, fitting_only: bool) -> Way | None:
     """With activations kept, of a pipeline in one chunk a stage where more do not fit; else computed again, or in part.
 
-    In part by torchtitan alone, and where that fits. In one chunk, too, where the micro-batches do not go round the
-    stages: Megatron-LM interleaves multiples of the stages alone.
+    In part where that fits: each block by torchtitan, half of a stage's blocks by Megatron-LM. In one chunk, too, where
+    the micro-batches do not go round the stages: Megatron-LM interleaves multiples of the stages alone.
     """
     if samples % request.layout.pipeline:
         request = replace(request, layout=replace(request.layout, virtual_stages=1))
@@ -168,7 +169,7 @@ def _cut_way(request: EstimateRequest, samples: int, fitting_only: bool) -> Way 
         if way is not None:
             return way
     again = _way(replace(request, setup=replace(request.setup, checkpointing=True)), samples, fitting_only)
-    request_in_part = _selective(request)
+    request_in_part = _selective(request) or (_half_recomputed(request) if again and again.fits else None)
     in_part = None if request_in_part is None else _way(request_in_part, samples, True)
     if again is None or in_part is None or not again.fits:
         return in_part or again
@@ -239,6 +240,21 @@ def _selective(request: EstimateRequest) -> EstimateRequest | None:
     if request.setup.strategy != "fsdp":
         return None
     return by_torchtitan(request, replace(request.setup, checkpointing=False, selective=True))
+
+
+def _half_recomputed(request: EstimateRequest) -> EstimateRequest | None:
+    """With half of a stage's blocks computed again, as Megatron-LM does (``--recompute-method block``).
+
+    None where another program runs it, or the stages have no two blocks each or not as many each. What Megatron-LM
+    calls selective computes attention again, of which flash attention keeps next to nothing.
+    """
+    layout = request.layout
+    places = request.model.layers + spare_places(request.model, layout.pipeline)
+    chunk, rest = divmod(places, layout.pipeline * layout.virtual_stages)
+    if request.setup.strategy != "zero1" or rest or chunk < _LEAST_BLOCKS:
+        return None
+    setup = replace(request.setup, checkpointing=True, recomputed_share=chunk // 2 / chunk)
+    return replace(request, setup=setup)
 
 
 def _strategies(layout: Layout, setup: TrainingSetup) -> tuple[Strategy, ...]:

@@ -112,3 +112,19 @@ def test_samples_that_nothing_spreads_are_refused_with_the_nearest_numbers() -> 
         planned("llama-8b", "--gpu", "H100", "--samples-per-step", "12", "--method", "lora")
     with pytest.raises(UsageError, match=r"is 3; .* \(nearest: 8\)"):
         planned("llama-8b", "--gpu", "H100", "--samples-per-step", "3", "--method", "lora")
+
+
+@pytest.mark.parametrize(
+    ("length", "share"),
+    [("16384", 0.5), ("4096", 1.0)],  # of shorter samples all fit in another way that is as fast
+)
+def test_megatron_computes_half_of_the_blocks_again_where_that_is_enough(length: str, share: float) -> None:
+    machine = ("--nodes", "8", "--gpu", "A100", "--nics", "8", "--nic-gbit", "200", "--samples-per-step", "64")
+    best = planned("Qwen/Qwen2.5-72B", *machine, "--sequence-length", length)["ways"][0]
+    assert best["recomputed_share"] == share
+    told = " ".join(best["launch"])
+    assert (best["activation_checkpointing"] and "zero1" in best["strategy"]) is (share < 1)
+    if share < 1:
+        chunk = 80 // (best["pipeline_parallel"] * best["virtual_stages"])
+        assert f"--recompute-granularity full --recompute-method block --recompute-num-layers {chunk // 2}" in told
+    assert ("--recompute-method block" in told) is (share < 1)

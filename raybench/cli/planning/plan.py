@@ -125,9 +125,9 @@ def command(model: str, as_json: bool, full: bool, **options: Any) -> None:
 
     MODEL is a name such as llama-8b or mixtral-8x7b, the config.json of a Hugging Face model, its folder, or
     package.module:factory of a torch.nn.Module. Tries DDP, ZeRO and FSDP in all forms, and models cut by tensor,
-    context, pipeline and expert, with activations kept, computed again, and where torchtitan has the model in part
-    (selective), each with the largest micro-batch that fits. Bounds, not promises: nothing is measured, but by the runs
-    that --result names.
+    context, pipeline and expert, with activations kept, computed again, and in part where torchtitan has the model
+    (selective) or Megatron-LM cuts it (half of the blocks), each with the largest micro-batch that fits. Bounds, not
+    promises: nothing is measured, but by the runs that --result names.
     Exits with 1 where nothing fits or a goal is missed, 3 where that is open.
     """
     from raybench.services.estimate import EstimateOptions

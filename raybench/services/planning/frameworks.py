@@ -8,6 +8,7 @@ from raybench.performance_model.parallel.part import OUTER_STAGES, spare_places
 from raybench.performance_model.parallel.programs import by_torchtitan, torchtitan_config
 
 if TYPE_CHECKING:
+    from raybench.performance_model.step.request import EstimateRequest
     from raybench.performance_model.training_plan import Way
 
 _DISPATCHED = "--moe-token-dispatcher-type alltoall --moe-grouped-gemm"  # as estimated; Megatron-LM's own is allgather
@@ -91,8 +92,17 @@ def _megatron(way: "Way") -> str:
     words += _MEGATRON_TYPES.get(one.dtype, [])
     words += ["--optimizer sgd"] if setup.optimizer in ("sgd", "momentum") else []
     if setup.checkpointing:
-        words.append("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1")
+        words.append(f"--recompute-granularity full {_recomputed(one, spare)}")
     return " ".join(words)
+
+
+def _recomputed(one: "EstimateRequest", spare: int) -> str:
+    """All blocks, or the first so many of each part of the model that a pipeline's rank has."""
+    setup, layout = one.setup, one.layout
+    if setup.recomputed_share == 1:
+        return "--recompute-method uniform --recompute-num-layers 1"
+    chunk = (one.model.layers + spare) // (layout.pipeline * layout.virtual_stages)
+    return f"--recompute-method block --recompute-num-layers {round(setup.recomputed_share * chunk)}"
 
 
 def _uneven(places: int, stages: int, spare: int) -> list[str]:

@@ -268,6 +268,7 @@ def _way(known: Reckoned, best: "Way", request: "EstimateRequest", asked: Estima
         virtual_stages=one.request.layout.virtual_stages,
         expert_parallel=one.request.layout.expert,
         selective_checkpointing=one.request.setup.selective,
+        recomputed_share=one.request.setup.recomputed_share,
         launch=launch_lines(way) if way.fits is not False else (),
     )
 

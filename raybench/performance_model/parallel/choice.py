@@ -18,7 +18,9 @@ from raybench.performance_model.transformer import Transformer
 _LONG_SEQUENCE = 16_384  # tokens from which on sequences are cut; below, tensor parallelism is enough
 _OVER_NODES = 131_072  # tokens from which on the ranks of a sequence may be of several nodes
 _MOST_STAGES = 16
-_MOST_CHUNKS = 5
+# Of models whose layers a pipeline divides, as in NVIDIA's recipes of Llama 3 70B (VPP 5); of those with places for
+# the embedding and the output layer, as in that of Llama 3.1 405B (Megatron-Bridge: PP 8, VPP 8).
+_MOST_CHUNKS, _MOST_CHUNKS_WITH_PLACES = 5, 8
 
 
 def cut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
@@ -89,7 +91,8 @@ def _chunks(model: Transformer, pipeline: int) -> int:
     if pipeline == 1 or spare not in (0, OUTER_STAGES):
         return 1
     each = (model.layers + spare) // pipeline
-    return max((chunks for chunks in range(1, _MOST_CHUNKS + 1) if each % chunks == 0), default=1)
+    most = _MOST_CHUNKS_WITH_PLACES if spare else _MOST_CHUNKS
+    return max((chunks for chunks in range(1, most + 1) if each % chunks == 0), default=1)
 
 
 def _stages(most: int, ranks: int) -> list[int]:

@@ -201,7 +201,7 @@ def test_layouts_to_try_divide_what_they_cut() -> None:
     ("layers", "stages"),
     [
         (80, {(1, 1), (2, 5), (4, 5), (8, 5), (16, 5)}),
-        (126, {(1, 1), (2, 3), (4, 4), (8, 4), (16, 4)}),  # Llama 3.1 405B: 128 places, two of them for no layer
+        (126, {(1, 1), (2, 3), (4, 8), (8, 8), (16, 8)}),  # Llama 3.1 405B: 128 places, two of them for no layer
         (61, {(1, 1), (2, 1), (4, 1), (8, 1), (16, 1)}),  # DeepSeek-V3: 64 places, and no interleaving
         (60, {(1, 1), (2, 5), (4, 5)}),  # in eight stages four places would be left
     ],

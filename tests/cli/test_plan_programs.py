@@ -128,3 +128,12 @@ def test_megatron_computes_half_of_the_blocks_again_where_that_is_enough(length:
         chunk = 80 // (best["pipeline_parallel"] * best["virtual_stages"])
         assert f"--recompute-granularity full --recompute-method block --recompute-num-layers {chunk // 2}" in told
     assert ("--recompute-method block" in told) is (share < 1)
+
+
+def test_llama_3_1_405b_is_cut_as_it_was_trained() -> None:
+    """On 16,384 H100 with TP 8 and PP 16 (Llama 3, table 4); NVIDIA's recipe has PP 8 and VPP 8 (Megatron-Bridge)."""
+    machine = ("--gpu", "H100", "--nodes", "2048", "--nics", "8", "--nic-gbit", "400")
+    ways = planned("llama-405b", *machine, "--sequence-length", "8192", "--samples-per-step", "2048")["ways"]
+    found = [(way["tensor_parallel"], way["pipeline_parallel"], way["virtual_stages"]) for way in ways]
+    assert found[0] in ((8, 8, 8), (8, 16, 8))
+    assert "--account-for-embedding-in-pipeline-split" in ways[0]["launch"][1]

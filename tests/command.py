@@ -122,7 +122,7 @@ class Command:
             if not left:
                 break
             time.sleep(0.05)
-        self.process.wait(10)
+        self.process.wait(60)
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def test_a_study_that_is_killed_and_stopped_goes_on_where_it_was(tmp_path: Path)
     with started(*PLAN, "--output-dir", str(tmp_path), *NODES, *WORKLOAD, given=True) as killed:
         killed.wait_for(lambda: list(tmp_path.glob("*/trials/001-*/*/samples.jsonl")), 90)
         killed.process.send_signal(signal.SIGKILL)
-        killed.process.wait(10)
+        killed.process.wait(60)
         assert killed.left_over(30) == {}  # the kernel told the trial
     (folder,) = tmp_path.glob("network-*")
     assert complete_trials(folder)[0] == order[0]

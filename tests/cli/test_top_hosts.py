@@ -160,6 +160,6 @@ def test_a_host_that_cannot_be_reached_is_tried_again_and_one_that_refuses_the_l
     hosts = top_hosts.WatchedHosts(names=("a",))
     agents = live_agents.LiveAgents(live_agents.hosts_of(["a"]), hosts)
     agents.start()
-    agents._threads[0].join(10)
+    agents._threads[0].join(60)
     assert tried == ["a"] * attempts
     assert hosts.state().hosts[0].reason == "no"

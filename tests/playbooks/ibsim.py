@@ -98,7 +98,7 @@ def _running(
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, 9)
-        process.wait(10)
+        process.wait(60)
 
 
 def _wait(log: Path, text: str, seconds: float = 90.0) -> None:

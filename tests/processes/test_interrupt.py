@@ -160,11 +160,11 @@ def test_an_event_wakes_all_that_wait() -> None:
     event = SignalEvent()
     assert not event.wait(0.01)
     assert not event.wait(-1)
-    threads = [threading.Thread(target=event.wait, args=(20,)) for _ in range(3)]
+    threads = [threading.Thread(target=event.wait, args=(120,)) for _ in range(3)]
     for thread in threads:
         thread.start()
     event.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert not any(thread.is_alive() for thread in threads)
     assert event.wait()

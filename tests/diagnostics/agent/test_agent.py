@@ -147,20 +147,20 @@ def test_messages_that_nobody_takes_are_bounded_and_warnings_outlive_readings() 
 
     def write(text: str) -> None:
         began.set()
-        released.wait(10)
+        released.wait(60)
         written.append(text)
 
     outlet = Outlet(write, lambda: None)
     reading = Reading(monotonic_seconds=1.0, source="s", values={})
     outlet.send(reading)
-    began.wait(10)
+    began.wait(60)
     source = Source(monotonic_seconds=1.0, name="gpus", available=False, reason="gone")
     outlet.send(source)
     for _ in range(MAX_WAITING + 100):
         outlet.send(reading)
     assert outlet.dropped == 100
     released.set()
-    outlet.close(10)
+    outlet.close(60)
     kinds = [json.loads(line)["kind"] for line in "".join(written).splitlines()]
     assert kinds.count("reading") == MAX_WAITING + 1
     assert kinds[1] == "source"

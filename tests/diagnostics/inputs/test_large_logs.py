@@ -319,7 +319,7 @@ def test_a_pipe_whose_writer_comes_and_goes_quickly_is_read(tmp_path: Path) -> N
     writer = threading.Thread(target=pipe.write_bytes, args=(b"a line\n",), daemon=True)
     writer.start()
     blocks = [batch.block for batch in read_batches(str(pipe))]
-    writer.join(10)
+    writer.join(60)
     assert blocks == [b"a line"]
 
 

@@ -74,7 +74,7 @@ def test_a_compressed_pipe_is_read_to_its_end(tmp_path: Path, monkeypatch: pytes
     writer = threading.Thread(target=pipe.write_bytes, args=(gzip.compress(LOG * 20),), daemon=True)
     writer.start()
     blocks = list(read_batches(str(pipe)))
-    writer.join(10)
+    writer.join(60)
     assert b"\n".join(batch.block for batch in blocks).count(b"\n") + 1 == LOG.count(b"\n") * 20
     assert not any(batch.note for batch in blocks)
 

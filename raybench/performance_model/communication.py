@@ -171,7 +171,7 @@ class Sharding:
     reduce-scattered. grad-op (``reshard_after_forward=False``): gathered once, in the forward pass. hybrid: as full
     within a node, then each rank's shard of the gradients is all-reduced over the nodes. Every micro-batch does so;
     with ``no_sync`` (``set_requires_gradient_sync(False)``) gradients move in the last one only. state (ZeRO-1 and 2):
-    gradients are reduce-scattered, and after the update the weights gathered, once a step.
+    gradients are reduce-scattered, and after the update the weights that are trained gathered, once a step.
     """
 
     strategy: Literal["full", "grad-op", "hybrid", "state"] = "full"
@@ -190,7 +190,8 @@ def fsdp_traffic(
     messages: list[Message] = []
     for unit, alike in Counter(units).items():
         trainable = unit.shapes if unit.trainable is None else unit.trainable
-        gathered = int(_padded_elements(unit.shapes, shards.ranks) * sharding.parameter_bytes)
+        held = trainable if sharding.strategy == "state" else unit.shapes
+        gathered = int(_padded_elements(held, shards.ranks) * sharding.parameter_bytes)
         reduced = _padded_elements(trainable, shards.ranks) * sharding.gradient_bytes
         gathers = alike * (1 if sharding.strategy == "state" else sharding.accumulation)
         messages += _merged("all_gather", "forward", [gathered], shards, gathers)

@@ -114,17 +114,35 @@ class Estimate:
         """
         if self.fastest is None or self.slowest is None:
             return None
-        if self.request.efficiency is not None and self.request.efficiency.spread == 1:
+        if self._is_given:
             bounds = [self._between(self.fastest, self.slowest)]
         else:
             efficiency = self.efficiency
             bounds = [self._around(*self._between(*steps), efficiency) for steps in self.fitted]
         return min(low for low, _ in bounds), max(high for _, high in bounds) * self.pressed_times
 
+    @property
+    def likely_step_seconds(self) -> float | None:
+        """As the fit has it, whatever the bounds: what ways are compared by; of what was measured its middle."""
+        bounds = self.step_seconds
+        if bounds is None:
+            return None
+        if bounds != self.estimated_step_seconds or not self.fitted or self._is_given:
+            return math.sqrt(bounds[0] * bounds[1])
+        middles = [self._likely(*self._between(*steps)) for steps in self.fitted]
+        return float(math.prod(middles) ** (1 / len(middles)))
+
+    @property
+    def _is_given(self) -> bool:
+        return self.request.efficiency is not None and self.request.efficiency.spread == 1
+
+    def _likely(self, least: float, most: float) -> float:
+        """Between the least and the most that the fit has."""
+        return float(least * (most / least) ** exposed_share(self.request.setup))
+
     def _around(self, least: float, most: float, efficiency: Efficiency) -> tuple[float, float]:
-        """Bounds around what is likely between the least and the most that the fit has."""
-        hidden = math.log(most / least) / 2
-        middle = least * math.exp(2 * hidden * exposed_share(self.request.setup))
+        """Bounds around what is likely."""
+        hidden, middle = math.log(most / least) / 2, self._likely(least, most)
         fast, slow = (math.log(side) for side in (efficiency.fast, efficiency.slow))
         return middle * math.exp(-math.hypot(fast, hidden)), middle * math.exp(math.hypot(slow, hidden))
 

@@ -30,8 +30,8 @@ AsRun = Callable[[EstimateRequest], EstimateRequest]
 class Way:
     """One way: the estimate with its micro-batch, or with a single sample where not even that fits.
 
-    ``tokens_per_second``: the geometric middle of its bounds, 0 where the times are not known; ``fused`` the same with
-    kernels that are sure to be fused. Counted once: ways are compared with each other many times.
+    ``tokens_per_second``: as the fit has it, 0 where the times are not known (bounds are the wider the less is known of
+    a program); ``fused`` the same with kernels that are sure to be fused. Counted once: ways are compared many times.
     """
 
     estimate: Estimate
@@ -40,10 +40,11 @@ class Way:
     fused: float = field(init=False)
 
     def __post_init__(self) -> None:
-        pair = self.estimate.tokens_per_second
-        middle = math.sqrt(pair[0] * pair[1]) if pair else 0.0
-        object.__setattr__(self, "tokens_per_second", middle)
-        object.__setattr__(self, "fused", middle * (1 + self.estimate.efficiency.unsure) if pair else 0.0)
+        one = self.estimate
+        seconds = one.likely_step_seconds
+        likely = one.samples_per_step * one.request.setup.sequence_length / seconds if seconds else 0.0
+        object.__setattr__(self, "tokens_per_second", likely)
+        object.__setattr__(self, "fused", likely * (1 + one.efficiency.unsure) if seconds else 0.0)
 
     @property
     def limit(self) -> Limit | None:

@@ -12,8 +12,10 @@ from raybench.performance_model.parallel.part import ModelPart
 from raybench.performance_model.step.attention import (
     AMPERE_INSTRUCTIONS_SHARE,
     CAUSAL_SHARE,
+    FASTEST_WITHOUT_GAP_TFLOPS,
     attention_times,
     masked_more,
+    older_share,
 )
 from raybench.performance_model.step.output_layer import head_times, logit_bytes
 from raybench.performance_model.training_setup import TrainingSetup
@@ -21,7 +23,6 @@ from raybench.performance_model.transformer import Transformer
 
 TYPES = ("bf16", "fp16")  # of which the first that a GPU has units for counts
 _WIDE_TYPES = ("fp32", "tf32")  # whose products have rates of their own
-_FASTEST_WITHOUT_GAP_TFLOPS = 400.0
 # Of those whose power holds their clock down; what of it goes to memory and leakage whatever the clock.
 FULL_WATTS = {"H100 SXM": 700.0, "H200": 700.0, "H800 SXM": 700.0}
 LEAST_WATTS = 200.0  # that nvidia-smi -pl takes of them (Min Power Limit)
@@ -39,10 +40,11 @@ _REACHES = {
     "T4": 0.369, "L4": 0.390, "A10": 0.522, "H100 PCIe": 0.634, "H100 NVL": 0.641,
 }  # fmt: skip
 # How much longer trainings on AMD's GPUs take than their best matrix product lets expect, by the software above it:
-# six published ones in bf16 (torchao, ROCm/TransformerEngine issues 78 and 79, llm-foundry issue 1153, Databricks) take
-# 0.98 to 1.35 times as long as on NVIDIA's, 1.15 in the median. All are of MI250 and MI300X by software of 2023 and
-# 2024. Of those that came later no training can be as old: AMD's own (Primus, 2025) have more than that allows.
-_AMD_SLOWER = 1.15
+# those published in bf16 on MI250 and MI300X by software of 2023 and 2024 (torchao, ROCm/TransformerEngine issues 78
+# and 79, llm-foundry issue 1153, Databricks) take 1.28 times as long as on NVIDIA's in the median; with this factor the
+# mean error of all sources is nearly the least (15.0 %; 15.1 with 1.15, 14.9 with 1.35). Of those that came later no
+# training can be as old: AMD's own (Primus, 2025) have more than that allows.
+_AMD_SLOWER = 1.25
 _AMD_OF_2025 = ("MI325X", "MI350X", "MI355X")
 # How much faster a matrix product itself is in fp8 than in bf16, of NVIDIA's and of AMD's, whose peaks are twice as
 # high: large ones on H100 and MI300X (weak: typed from memory). Beside it inputs, weights and the gradients of outputs
@@ -103,7 +105,8 @@ class Work:
     ``at_peak``: all operations, as if every one ran at it. ``adapters``: inputs and outputs of every layer with one, in
     each pass. ``packed``: one byte for each 4-bit weight that is unpacked; ``is_gptq``: by GPTQ's kernels.
     ``separate``: what more moves where a norm and a rotation are many kernels each; where nobody says whether they are,
-    half of it, and ``unsure`` is the other half; so is ``unsure_attention`` of attention. ``blocks``: whose kernels
+    half of it, and ``unsure`` is the other half; so is ``unsure_attention`` of attention,
+    and ``unsure_elements`` of its scores. ``blocks``: whose kernels
     have to be started; ``hidden``: their width. ``is_held``: at its full power the GPU cannot keep its clock.
     ``is_halved``: it sums in fp32 at half the rate of its units (GeForce), which neither power nor memory then
     holds back. ``casts``: what fp8 casts on average, and ``unsure_casts`` how much more or less it may be; so
@@ -123,6 +126,7 @@ class Work:
     adapted: float
     hidden: float
     unsure: float = 0.0
+    unsure_elements: float = 0.0
     unsure_attention: float = 0.0
     casts: float = 0.0
     unsure_casts: float = 0.0
@@ -144,7 +148,7 @@ def work_of(
     """
     types = (dtype, *TYPES) if dtype in _WIDE_TYPES else TYPES
     peak = next(rate for rate in map(gpu.peak_tflops, types) if rate)
-    is_held = peak > _FASTEST_WITHOUT_GAP_TFLOPS
+    is_held = peak > FASTEST_WITHOUT_GAP_TFLOPS
     usual = _H100_REACHES if is_held else _A100_REACHES
     clock = clock_share(gpu, power_watts) * _REACHES.get(gpu.name, usual) / usual
     clock /= _AMD_SLOWER if is_amd(gpu) and gpu.name not in _AMD_OF_2025 else 1.0
@@ -153,12 +157,14 @@ def work_of(
     attention = model.attention_flops_per_token(setup.sequence_length) * (1 + attended / 3)
     whole = setup.whole_attention or setup.masked_attention or not setup.flash_attention
     computed = 1.0 if whole else CAUSAL_SHARE
-    slow, unsure = attention_times(setup, is_held)
+    older = older_share(gpu, peak)
+    slow, unsure = attention_times(setup, older)
     stream = _STREAM_PASSES * model.hidden / setup.sequence_shards
     width = setup.compute_bytes * (stream + _INNER_PASSES * model.feedforward)
     products = _product_flops(model, setup)
     separate = tokens * model.layers * _separate_bytes(model, setup) * (1 + again / 3) / bandwidth
     targets = len(setup.lora_targets or model.linears()) if setup.lora_rank else 0
+    scores, unsure_scores = _score_bytes(gpu, model, setup)
     has_separate = setup.has_separate_kernels
     host = _HOST_TIMES.get(gpu.name, _HOST_TIMES.get(gpu.name.split()[0], 1.0))
     gain, casts, unsure_casts = _fp8(gpu, model, setup) if dtype == "fp8" else (1.0, 0.0, 0.0)
@@ -175,8 +181,9 @@ def work_of(
         unsure_casts=unsure_casts + unsure_base,
         attention=slow * attended_seconds,
         unsure_attention=unsure * attended_seconds,
-        masked=masked_more(setup, is_held, slow) * attended_seconds,
-        elements=tokens * model.layers * (width * (1 + again / 3) + _score_bytes(model, setup)) / bandwidth,
+        masked=masked_more(setup, older, slow) * attended_seconds,
+        elements=tokens * model.layers * (width * (1 + again / 3) + scores) / bandwidth,
+        unsure_elements=tokens * model.layers * unsure_scores / bandwidth,
         separate=separate * (0.5 if has_separate is None else float(has_separate)),
         logits=logits * moved,
         unsure_logits=logits * unsure_moved,
@@ -239,7 +246,7 @@ def has_slower_attention(gpu: Gpu, setup: TrainingSetup) -> bool:
     """Whether FlashAttention-2's instructions, an older generation's, are slower there than the GPU's own."""
     peak = next((rate for rate in map(gpu.peak_tflops, TYPES) if rate), 0.0)
     is_fixed = setup.whole_attention or setup.masked_attention or not setup.flash_attention
-    return peak > _FASTEST_WITHOUT_GAP_TFLOPS and not is_fixed
+    return peak > FASTEST_WITHOUT_GAP_TFLOPS and not is_fixed
 
 
 def clock_share(gpu: Gpu, power_watts: float | None) -> float:
@@ -250,13 +257,20 @@ def clock_share(gpu: Gpu, power_watts: float | None) -> float:
     return math.sqrt(max(power_watts - _IDLE_WATTS, 1.0) / (full - _IDLE_WATTS))
 
 
-def _score_bytes(model: Transformer, setup: TrainingSetup) -> float:
-    """Read and written for each token and block where the scores of attention are stored; FlashAttention has none."""
-    if setup.flash_attention:
-        return 0.0
+def _score_bytes(gpu: Gpu, model: Transformer, setup: TrainingSetup) -> tuple[float, float]:
+    """Read and written for each token and block where the scores of attention are stored, and how much is not known.
+
+    FlashAttention stores none, which needs Ampere: on a GPU before it (without units for bf16) another kernel may store
+    none either, or scores are stored after all, and nobody says which; with fused kernels their softmax is one.
+    """
+    is_old = gpu.peak_tflops("bf16") is None
+    if setup.flash_attention and not is_old:
+        return 0.0, 0.0
+    is_open = setup.flash_attention and setup.kernels == "plain"
     forward, backward = _BYTES_PER_SCORE[setup.kernels]
     again = setup.recomputed if setup.checkpointing or setup.selective else 0.0
-    return model.heads * setup.sequence_length * (forward * (1 + again) + backward)
+    stored = model.heads * setup.sequence_length * (forward * (1 + again) + backward)
+    return (stored / 2, stored / 2) if is_open else (stored, 0.0)
 
 
 def _separate_bytes(model: Transformer, setup: TrainingSetup) -> float:

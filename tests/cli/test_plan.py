@@ -153,9 +153,9 @@ def test_a_model_of_70b_on_four_nodes_needs_shards_and_recomputation_or_is_cut()
     cut = [way for way in fitting if way not in whole]
     assert {way["tensor_parallel"] for way in cut} <= {4, 8}
     assert all(way["peak"] < 0.95 * plan["device_bytes"] for way in cut)
-    fastest_cut = middle_of(cut[0]) if cut else 0.0  # those that are no faster are not listed
-    worth_it = fastest_cut / middle_of(whole[0])  # 1.1, or a little more where kernels may be as good as the others'
-    assert worth_it > 1.1 if fitting[0] in cut else worth_it < 1.2
+    # 1.1, or a little more where kernels may be as good as the others'; those that are no faster are not listed
+    said = [float(way["why_not"].removesuffix("x speed")) for way in cut if way["why_not"].endswith("x speed")]
+    assert fitting[0] in cut or max(said, default=1.0) < 1.2
 
 
 @pytest.mark.parametrize(
@@ -445,7 +445,7 @@ def test_activations_are_computed_again_in_part_where_the_program_has_it(
             True,
         ),
         (("Qwen/Qwen2.5-32B", "--method", "lora", "--nodes", "2", "--node-type", "p5.48xlarge"), 1.75, True),
-        (("llama-8b", "--method", "qlora", "--gpus-per-node", "1", "--gpu", "H100", "--masked-attention"), 1.75, False),
+        (("llama-8b", "--method", "qlora", "--gpus-per-node", "1", "--gpu", "H100", "--masked-attention"), 1.85, False),
         (("llama-8b", "--method", "lora", "--gpus-per-node", "1", "--gpu", "V100"), 9.0, False),  # no FlashAttention-2
     ],
 )
@@ -484,8 +484,11 @@ def parsed(line: str) -> dict[str, Any]:
     ("arguments", "words"),
     [
         (("llama-8b", *P5, "--tokens", "15B"), ("raybench train --nodes 4 --strategy fsdp", "--full")),
-        (("llama-70b", *P5, "--tokens", "1B", "--budget", "100"), ("misses the budget", "hours, 1,7", "  8.06")),
-        (("Qwen/Qwen3-32B", *P5), ("torchrun --nnodes", "--micro-batch-size", "  tokens/s     why not")),
+        (("llama-70b", *P5, "--tokens", "1B", "--budget", "100"), ("misses the budget", "hours, 1,7", "  7.91")),
+        (
+            ("Qwen/Qwen3-32B", *P5),
+            ("accelerate launch --num_machines", "per_device_train_batch_size", "  tokens/s     why not"),
+        ),
         (
             ("tiiuae/falcon-40b", "--nodes", "48", "--node-type", "p4d.24xlarge", "--tokens", "1T"),
             ("# in all: ", " USD\n"),

@@ -15,6 +15,7 @@ from raybench.performance_model.estimate import estimate
 from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of
 from raybench.performance_model.step.bounds import forward_share, peak_seconds, peak_tflops
 from raybench.performance_model.step.links import has_open_fabric
+from raybench.performance_model.step.offload import offload_seconds
 from raybench.performance_model.step.spreads import exposed_share
 from raybench.performance_model.work import Work, work_of
 from tests.performance_model.published_run import PublishedRun
@@ -48,6 +49,7 @@ class Observation:
 
     ``times``: how often the work is done in a step; ``operations``: the fewest and the most, of those of the work.
     ``forward``, ``backward``: what is sent beside each, at least alone and all of it; ``waited``: what blocks, so too.
+    ``moved``: activations that go to the CPU and come back, beside the work or before and after it.
     """
 
     source: str
@@ -62,11 +64,13 @@ class Observation:
     bubble: float
     update: tuple[float, float]
     exposed: float
+    moved: float
 
     def predicted(self, calibration: Calibration) -> float:
         """What is likely between all communication hidden that can be, and none."""
         compute = calibration.seconds(self.work) * self.times
         fewest, most = (compute * share for share in self.operations)
+        fewest, most = max(fewest, self.moved), most + self.moved
         own = fewest * self.forward_share
         least = max(own + self.forward[0], self.forward[1]) + max(fewest - own + self.backward[0], self.backward[1])
         least += self.waited[0] + self.bubble * (fewest + self.waited[0]) + self.update[0]
@@ -111,6 +115,7 @@ def observation(run: PublishedRun, seconds: float) -> Observation:
         bubble=bubble_share(request.layout, request.accumulation),
         update=answer.optimizer_seconds,
         exposed=exposed_share(request.setup),
+        moved=request.accumulation * offload_seconds(request),
     )
 
 

@@ -1,20 +1,22 @@
 """How far the estimates are from published trainings that they were not fitted to.
 
-    python -m tests.performance_model.leave_one_out
+    python -m tests.performance_model.leave_one_out [--halves]
 
 Each source is left out in turn, the constants are fitted to all the others, the factors between the fit and a bound are
 calibrated on how far the others are from fits that they were left out of, and its rows are estimated. Beside the
 memory stand other tools' formulas on the same rows. Two minutes. Left in are the choices of mechanisms: what is widened
 by what, which constants there are. Then step times once more with all sources that share a program or a team left out
-together (``published/families.csv``). The last line has "fits" with the margin that the other sources would have had
-chosen.
+together (``published/families.csv``). With ``--halves`` nothing but that: constants and factors from half of the
+families, drawn at random twenty times, and the other half judged (five minutes). The last line of the table has "fits"
+with the margin that the other sources would have had chosen.
 """
 
 import csv
+import random
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import mean, median
 
 from raybench.performance_model.efficiency import CALIBRATION, Calibration, expected_efficiency
 from raybench.performance_model.estimate import estimate
@@ -22,7 +24,7 @@ from raybench.performance_model.memory import MemoryEstimate
 from raybench.performance_model.parallel.part import local_setup, part_of
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.spreads import SPREADS, Spread
-from tests.performance_model.calibration_fit import fitted, observations
+from tests.performance_model.calibration_fit import Observation, fitted, observations
 from tests.performance_model.other_formulas import FORMULAS
 from tests.performance_model.published_run import FOLDER, PublishedRun
 from tests.performance_model.published_runs import all_runs
@@ -31,6 +33,7 @@ from tests.performance_model.spread_fit import Need, calibrated, need
 # Of rows that ran out of memory, as many may be told to fit where a margin is chosen.
 _WRONG_SHARE, _MOST_PERCENT = 0.03, 100
 _COVERED = 0.8  # of a source's step times
+_SPLITS, _SEED = 20, 1  # of the families
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,10 +271,55 @@ def _times(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
+def halves(runs: Sequence[PublishedRun], groups: Mapping[str, str]) -> str:
+    """A line of what a split promises: inside by row and by source, and the width, over ``_SPLITS`` splits."""
+    of = {run.source: groups.get(run.source, run.source) for run in runs}
+    observed, draw = observations(runs), random.Random(_SEED)
+    judged = [_judged(runs, observed, of, draw) for _ in range(_SPLITS)]
+    rows = [mean(bool(one.inside) for one in each) for each in judged]
+    sources = [_by_source(each) for each in judged]
+    widths = [median(one.width or 0.0 for one in each) for each in judged]
+    return (
+        f"fitted and calibrated on half of the families, {_SPLITS} times: of the other half {mean(rows):.0%} of step "
+        f"times inside the bounds ({min(rows):.0%} to {max(rows):.0%}), {mean(sources):.0%} by source "
+        f"({min(sources):.0%} to {max(sources):.0%}); median width {median(widths):.2f}"
+    )
+
+
+def _judged(
+    runs: Sequence[PublishedRun], observed: Sequence[Observation], of: Mapping[str, str], draw: random.Random
+) -> list[Outcome]:
+    known, _ = _split(set(of.values()), draw)
+    quarters = _split(known, draw)
+    first, second = (_fit(observed, of, quarter) for quarter in quarters)
+    fits = {source: second if of[source] in quarters[0] else first for source in of}
+    spreads = calibrated(needs_of([run for run in runs if of[run.source] in known], fits))
+    whole = _fit(observed, of, known)
+    return [outcome(run, whole, spreads) for run in runs if of[run.source] not in known]
+
+
+def _split(names: set[str], draw: random.Random) -> tuple[set[str], set[str]]:
+    order = sorted(names)
+    draw.shuffle(order)
+    return set(order[::2]), set(order[1::2])
+
+
+def _fit(observed: Sequence[Observation], of: Mapping[str, str], known: set[str]) -> Calibration:
+    return fitted([row for row in observed if of[row.source] in known], start=CALIBRATION, step=1.1)
+
+
+def _by_source(outcomes: Sequence[Outcome]) -> float:
+    sources = {one.source for one in outcomes}
+    return mean(mean(bool(one.inside) for one in outcomes if one.source == source) for source in sources)
+
+
 def main() -> None:
     """Print the table."""
     runs, groups = all_runs(), families()
     timed = [run for run in runs if run.tokens_per_second]
+    if "--halves" in sys.argv[1:]:
+        sys.stdout.write(halves(timed, groups) + "\n")
+        return
     sys.stdout.write(table(leave_one_out(runs)) + "\n" + together(leave_one_out(timed, groups), groups) + "\n")
 
 

@@ -31,7 +31,7 @@ _WITH_DROPOUT = (
     "fsdp_qlora",
     "fsdp_qlora 2024-01",
     "VectorLM",
-    *("FlagPerf", "GLM-4", "lit-llama", "universal-llm-trainer"),
+    *("FlagPerf", "GLM-4", "lit-llama", "universal-llm-trainer", "MLPerf v4.1"),
 )
 _JOINED = ("LitGPT", "LitGPT threads", "lightning-thunder", "lit-llama")
 # Under FSDP's first form with transformers' reentrant checkpointing, adapters wrapped on their own as peft does:
@@ -183,7 +183,8 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         adapter_dropout=row["source"] in _WITH_DROPOUT,
         joined_projections=row["source"] in _JOINED,
         masked_attention=True if row["source"] in _MASKED else False if row["source"] in _NOT_MASKED else None,
-        offload=row["offload"] or "none",  # type: ignore[arg-type]
+        offload="none" if row["offload"] in ("", "activations") else row["offload"],  # type: ignore[arg-type]
+        offloads_activations=row["offload"] == "activations",
         flash_attention=row["flash_attention"] == "yes",
         fused_optimizer=row["optimizer"].endswith("-fused"),
         gradients_kept=int(row["accumulation"]) > 1 or (row["strategy"] in _KEEPING and int(row["ranks"]) > 1),
@@ -192,7 +193,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         quantized=row["method"].startswith("qlora"),
         packing=_PACKINGS.get(row["method"], "nf4"),
         compute_bytes=int(row["compute_bytes"] or 2),
-        native_attention=True if row["native_attention"] else None,
+        native_attention=row["native_attention"] == "yes" if row["native_attention"] else None,
         compiled=row["compiled"] == "yes" if row["compiled"] else None,
     )
     if row["kernels"] in ("plain", "fused"):

@@ -12,15 +12,16 @@ from raybench.performance_model.efficiency import Calibration, expected_efficien
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.parallel.part import local_setup, part_of
 from raybench.performance_model.step.links import networks_of
-from raybench.performance_model.step.spreads import SPREADS, Spread, class_of, exposed_share
+from raybench.performance_model.step.spreads import SPREADS, TUNED, Spread, classes_of, exposed_share
 from raybench.performance_model.work import work_of
 from tests.performance_model.published_run import PublishedRun
 
-# Of the votes of a class, on either side: 94 of 100, for nine in ten of rows that are new. These rows are known better:
-# of 174 that were also asked as their sources have them, before a wrong estimate made anyone read on, four points fewer
-# were inside (docs/methods.md). More may be missed where bounds cost most: slow programs lie far behind the others.
-_SHARES = {"slow": 0.96, "fast": 0.98}
-_POOLED = 30.0  # votes of all classes that each has beside its own: one of few sources is no narrower than all are
+# Of the votes of a class, on either side: more than nine in ten, since rows are known better here than those that come
+# new (docs/methods.md). Fewer where the bound costs most width: what is slow among programs that nobody says are tuned
+# lies far behind the others.
+_SLOW_SHARES = {TUNED: 0.97}
+_SLOW_SHARE, _FAST_SHARE = 0.92, 0.98
+_POOLED = 10.0  # votes of all classes but the tuned that each has beside its own: few sources know little
 _NOT_FITTED = ("experts",)  # of tables of their own
 _NONE = Spread(slow=1.0, fast=1.0)
 
@@ -41,10 +42,10 @@ def need(run: PublishedRun, calibration: Calibration) -> Need | None:
     if seconds is None or ask.gpu is None or networks is None or networks[0] != networks[1]:
         return None
     part, setup = part_of(ask.model, ask.layout), local_setup(ask.setup, ask.layout)
-    name = class_of(ask.gpu, part, setup)
+    names = classes_of(ask.gpu, part, setup)
     given = expected_efficiency(
         ask.gpu, part, setup, power_watts=ask.power_watts, dtype=ask.dtype, calibration=calibration,
-        spreads={**SPREADS, name: _NONE},
+        spreads={**SPREADS, **dict.fromkeys(names, _NONE)},
     )  # fmt: skip
     answer = estimate(replace(ask, efficiency=given.middle), alone=False)
     bounds = answer.step_seconds
@@ -57,7 +58,7 @@ def need(run: PublishedRun, calibration: Calibration) -> Need | None:
     slower, faster = _beyond(error - pressed, hidden), _beyond(-error, hidden)
     return Need(
         source=run.source,
-        name=name,
+        name=names[0],
         slow=math.exp(_beyond(slower - masked, math.log(given.slow) - masked)),
         fast=math.exp(_beyond(faster, math.log(given.fast))),
     )
@@ -74,20 +75,24 @@ def calibrated(needs: Iterable[Need]) -> dict[str, Spread]:
     classes: dict[str, list[Need]] = defaultdict(list)
     for one in rows:
         classes[one.name].append(one)
+    beside = {name: [one for one in rows if (one.name == TUNED) == (name == TUNED)] for name in classes}
     return dict(SPREADS) | {
-        name: Spread(slow=_covering(own, rows, "slow"), fast=_covering(own, rows, "fast"))
+        name: Spread(
+            slow=_covering(own, beside[name], "slow", _SLOW_SHARES.get(name, _SLOW_SHARE)),
+            fast=_covering(own, beside[name], "fast", _FAST_SHARE),
+        )
         for name, own in classes.items()
         if name not in _NOT_FITTED
     }
 
 
-def _covering(own: Sequence[Need], rows: Sequence[Need], side: str) -> float:
-    """The least factor that covers as many of a class's votes, with some of all classes' beside them."""
+def _covering(own: Sequence[Need], rows: Sequence[Need], side: str, share: float) -> float:
+    """The least factor that covers as many of a class's votes, with some of others' beside them."""
     votes = sorted([*_votes(own, side, 1.0), *_votes(rows, side, _POOLED / len({one.source for one in rows}))])
     covered, every = 0.0, sum(weight for _, weight in votes)
     for value, weight in votes:
         covered += weight
-        if covered >= (_SHARES[side] - 1e-9) * every:
+        if covered >= (share - 1e-9) * every:
             return value
     return votes[-1][0]
 

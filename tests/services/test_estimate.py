@@ -72,7 +72,7 @@ def test_activations_that_wait_on_the_cpu_leave_the_gpu_and_take_the_time_of_two
     assert here.computation_seconds is not None
     assert there.computation_seconds is not None
     assert there.computation_seconds[0] == pytest.approx(moved, rel=0.1)  # PCIe is slower than the GPU
-    assert there.computation_seconds[1] == pytest.approx(here.computation_seconds[1] + moved, rel=0.1)
+    assert there.computation_seconds[1] > 1.5 * here.computation_seconds[1] + moved  # by save_on_cpu, 2 to 4 times
     assert here.memory.optimizer_state == there.memory.optimizer_state
 
 

@@ -1,12 +1,18 @@
 """What attention takes by the kernel that computes it: instructions of the GPU's own or an older one's, and masks."""
 
+from raybench.hardware.gpus import Gpu
 from raybench.performance_model.training_setup import TrainingSetup
 
 # FlashAttention-2 has 70 % of an A100's peak and 35 % of an H100's (Shah et al. 2024, FlashAttention-3, section 1): its
-# instructions are Ampere's. A GPU whose peak is beyond the first Hoppers' has the same gap.
+# instructions are Ampere's. Hoppers and AMD's of such a peak have the same gap; data-centre Blackwells run them no
+# faster than an H100: Qwen3 4B by FlashAttention-2 on eight B200 (github.com/PrimeIntellect-ai/prime-rl, BENCHMARKS.md)
+# has 66,040 and 26,390 tokens/s with 16,384 and 65,536 tokens, which is 318 TFLOP/s in attention alone; an H100 has 292
+# by the fit.
 # Where nobody says whose instructions a kernel uses (FlashAttention-3's, cuDNN's and Transformer Engine's are the GPU's
 # own), its time is between the two.
 AMPERE_INSTRUCTIONS_SHARE = 0.5
+_HOPPER_TFLOPS, _BLACKWELLS = 989.4, ("B200", "B300", "GB200", "GB300")
+FASTEST_WITHOUT_GAP_TFLOPS = 400.0
 # How much longer than FlashAttention-2 for each score PyTorch's memory-efficient kernel takes, which is the one that
 # takes a mask (and skips no scores). Mistral-7B by LoRA had 3247 and 2483 tokens/s without and with one at 4096 tokens,
 # 3083 and 1918 at 8192 (github.com/huggingface/transformers, issue 30461): 2.62 times at both lengths.
@@ -15,12 +21,23 @@ _LOSSES_OF_TRANSFORMERS = ("transformers", "transformers-kept", "narrow", "fused
 CAUSAL_SHARE = 0.5  # of the scores, where blocks that the mask drops are skipped
 
 
-def attention_times(setup: TrainingSetup, is_held: bool) -> tuple[float, float]:
-    """How often the time of attention by a GPU's own instructions it takes, and how much of that is not known."""
+def older_share(gpu: Gpu, peak: float) -> float | None:
+    """Of a GPU's peak, TFLOP/s, what Ampere's instructions have; None where they are its own."""
+    if peak <= FASTEST_WITHOUT_GAP_TFLOPS:
+        return None
+    is_newer = gpu.name.startswith(_BLACKWELLS)
+    return AMPERE_INSTRUCTIONS_SHARE * (_HOPPER_TFLOPS / peak if is_newer else 1.0)
+
+
+def attention_times(setup: TrainingSetup, older: float | None) -> tuple[float, float]:
+    """How often the time of attention by a GPU's own instructions it takes, and how much of that is not known.
+
+    ``older``: the share of the peak that Ampere's instructions have, where they are not its own.
+    """
     masked = _MASKED_TIMES if setup.masked_attention else 1.0
-    if not is_held:
+    if older is None:
         return masked, 0.0
-    slowest = masked / AMPERE_INSTRUCTIONS_SHARE
+    slowest = masked / older
     if setup.whole_attention or setup.masked_attention or not setup.flash_attention:
         return slowest, 0.0
     if setup.native_attention is None:
@@ -38,9 +55,9 @@ def may_be_masked(setup: TrainingSetup) -> bool:
     return theirs and setup.batch_size > 1 and not is_fixed and setup.masked_attention is None
 
 
-def masked_more(setup: TrainingSetup, is_held: bool, slow: float) -> float:
+def masked_more(setup: TrainingSetup, older: float | None, slow: float) -> float:
     """How often more the time of attention one with a mask takes: of all scores, by the kernel that takes one."""
     if not may_be_masked(setup):
         return 0.0
-    instructions = 1 / AMPERE_INSTRUCTIONS_SHARE if is_held else 1.0
+    instructions = 1 / (older or 1.0)
     return _MASKED_TIMES * instructions / CAUSAL_SHARE - slow

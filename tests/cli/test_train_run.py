@@ -28,6 +28,7 @@ def test_two_emulated_nodes_train() -> None:
         )
     assert "gradient sync" in shown
     assert "Phases of a step" in report
-    assert [sorted(json.loads(line)["ranks"]) for line in journal.splitlines()] == [["0", "1"], ["0", "1"]]
+    points = [json.loads(line) for line in journal.splitlines()]  # parts too, where steps take seconds
+    assert [sorted(point["ranks"]) for point in points if "interim" not in point] == [["0", "1"], ["0", "1"]]
     assert [(row["benchmark"], row["kind"]) for row in rows] == [("ddp", "training"), ("fsdp", "training")]
     assert all(float(row["samples_per_s"]) > 0 and row["verified"] == "true" for row in rows)

@@ -155,13 +155,15 @@ def selective_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float
 
 
 def _elements_of_every_second(model: Transformer, setup: TrainingSetup) -> float:
-    """Half of all where which these are is not known: of experts, of latent attention.
+    """Half of all where which these are is not known: of latent attention.
 
-    Nothing needs what the last product gives, which torch.compile therefore does not keep.
+    Nothing needs what the last product gives, which torch.compile therefore does not keep. What experts compute in one
+    grouped product (``aten._grouped_mm``) is on no list of torchtitan's that is kept: all of it is computed again.
     """
     given = {
-        name: outputs / (setup.sequence_shards if outputs == model.hidden else 1) * computing(model, name)
+        name: outputs / (setup.sequence_shards if outputs == model.hidden else 1)
         for name, (_, outputs) in model.linears().items()
+        if not (model.experts and name in OF_EXPERTS)
     }
     if not given.keys() <= set(_IN_ORDER):
         return sum(given.values()) / 2
@@ -249,10 +251,27 @@ def outer_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def passing_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """What a block's backward pass has beside all that its forward pass kept, where it has most: in the MLP.
+    """What a block's backward pass has beside all that its forward pass kept, where it has most: MLP or attention.
 
     The gradient of the residual stream (and its cast), and those of the MLP's inner activations: SwiGLU's product, gate
-    and up, or GELU's output and input; what the last layer kept is gone by then.
+    and up, or GELU's output and input; what the last layer kept is gone by then. Where scores are stored their
+    gradients may be more: what the MLP kept is gone then.
     """
     stream = setup.residual_bytes + (setup.compute_bytes if setup.residual_bytes != setup.compute_bytes else 0)
-    return model.hidden * stream + (2 if model.gated else 1) * model.feedforward * setup.compute_bytes
+    inner = (2 if model.gated else 1) * model.feedforward * setup.compute_bytes
+    scores = _score_gradient_bytes_per_token(model, setup) - feedforward_bytes_per_token(model, setup)
+    return model.hidden * stream + max(inner, scores)
+
+
+def _score_gradient_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """Of stored scores, beside what is kept of them: of the probabilities, and of what the softmax read.
+
+    A fused softmax writes the second over the first (Megatron-LM's scaled_masked_softmax). One in fp32 has its own
+    gradient in fp32, when the cast that the product with the values kept is gone and that of the scores is not there.
+    """
+    is_stored = not setup.flash_attention or (model.caps_scores and setup.kernels == "plain")
+    if not is_stored or setup.compiled:
+        return 0.0
+    wide = setup.has_wide_scores or model.caps_scores
+    each = _FP32_BYTES if wide else setup.compute_bytes * (1 if setup.kernels == "fused" else 2)
+    return float(model.heads * setup.sequence_length * each)

@@ -281,9 +281,18 @@ def _separate_bytes(model: Transformer, setup: TrainingSetup) -> float:
     return setup.compute_bytes * (norms / setup.sequence_shards + rotation)
 
 
+def products_again(model: Transformer, setup: TrainingSetup) -> float:
+    """Share of the blocks' matrix products that is done twice: selective, all of experts, which are kept of none."""
+    if not (setup.selective and model.experts):
+        return setup.recomputed
+    passed = (model.layers - model.dense_layers) * model.experts_per_token * model.each_expert
+    of_experts = passed / (model.block_parameters - model.idle_parameters)
+    return of_experts + (1 - of_experts) * setup.recomputed
+
+
 def _product_flops(model: Transformer, setup: TrainingSetup) -> float:
     """Of the matrix products, for each token; recomputation included."""
-    again = setup.recomputed * 2.0 * (model.block_parameters - model.idle_parameters)
+    again = products_again(model, setup) * 2.0 * (model.block_parameters - model.idle_parameters)
     if setup.lora_rank:
         adapters = model.lora_parameters(setup.lora_rank, setup.lora_targets)
         return 4.0 * model.computing_parameters + 6.0 * adapters + again

@@ -5,13 +5,19 @@ operations, each with what it keeps.
 """
 
 import contextlib
+import weakref
 from dataclasses import replace
 
 import pytest
 
-from raybench.performance_model.activations import block_activation_bytes_per_token, selective_bytes_per_token
+from raybench.performance_model.activations import (
+    block_activation_bytes_per_token,
+    passing_bytes_per_token,
+    selective_bytes_per_token,
+)
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.work import products_again
 
 torch = pytest.importorskip("torch")
 training = pytest.importorskip("raybench.benchmarks.training.models.transformer")
@@ -84,3 +90,64 @@ def test_compiled_selective_checkpointing_does_not_keep_what_the_last_product_gi
     for shape, less in ((GATED, 2 * WIDTH), (SHAPES["gelu"], 0)):  # GELU's last is the sixth, and computed again
         plain, compiled = (selective_bytes_per_token(shape, replace(setup, compiled=said)) for said in (False, True))
         assert plain - compiled == less
+
+
+def test_selective_checkpointing_keeps_nothing_of_what_experts_compute() -> None:
+    """Their grouped products are on no list of torchtitan's; without experts the MLP's gate and what is last count."""
+    setup = TrainingSetup(batch_size=1, sequence_length=LENGTH, selective=True)
+    few, many = (replace(GATED, experts=64, experts_per_token=each) for each in (1, 8))
+    assert selective_bytes_per_token(few, setup) == selective_bytes_per_token(many, setup)
+    assert selective_bytes_per_token(GATED, setup) - selective_bytes_per_token(many, setup) == 2 * (704 + WIDTH)
+    assert products_again(GATED, setup) == 0.5
+    passed, rest = 8 * 3 * 704 * WIDTH, 4 * WIDTH * WIDTH
+    assert products_again(many, setup) == pytest.approx(
+        (passed + rest / 2) / (passed + rest), rel=0.01
+    )  # norms, router
+
+
+def most_bytes_of_scores(heads: int, length: int) -> tuple[int, int]:
+    """Live after attention whose scores are stored, and most of its backward pass, all tensors counted."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    class Live(TorchDispatchMode):
+        now, most = 0, 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            output = func(*args, **(kwargs or {}))
+            for storage in {one.untyped_storage() for one in tree_leaves(output) if isinstance(one, torch.Tensor)}:
+                if not known.get(storage._cdata):
+                    known[storage._cdata] = storage.nbytes()
+                    self.now += storage.nbytes()
+                    weakref.finalize(storage, self.gone, storage._cdata)
+            self.most = max(self.most, self.now)
+            return output
+
+        def gone(self, data: int) -> None:
+            self.now -= known.pop(data)
+
+    known: dict[int, int] = {}
+    query, key, value = (torch.randn(heads, length, 16, dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    with Live() as live:
+        given = torch.softmax(query @ key.transpose(-1, -2), -1) @ value
+        kept = live.most = live.now
+        given.backward(torch.ones_like(given))
+    return kept, live.most
+
+
+def test_the_backward_pass_of_stored_scores_has_two_gradients_of_them_at_once() -> None:
+    """Of the probabilities and of what the softmax read, when what the MLP kept is gone; a fused softmax has one."""
+    heads, length = 8, 1024
+    kept, most = most_bytes_of_scores(heads, length)
+    stored = TrainingSetup(batch_size=1, sequence_length=length, parameter_bytes=2, flash_attention=False)
+    short = replace(GATED, feedforward=16)  # of which the MLP keeps next to nothing
+    flash = passing_bytes_per_token(short, replace(stored, flash_attention=True))
+    counted = (most - kept) / (heads * length * length)
+    for setup, each in (
+        (stored, counted),
+        (replace(stored, kernels="fused"), 2),
+        (replace(stored, wide_scores=True), 4),
+    ):
+        more = passing_bytes_per_token(short, setup) - flash
+        assert more == pytest.approx(heads * length * each, rel=0.1)
+    assert passing_bytes_per_token(short, replace(stored, flash_attention=True, wide_scores=True)) == flash

@@ -1,6 +1,7 @@
 """Memory after each step of real ranks and of made series: what leaks is told with its pace, what does not is not."""
 
 import math
+import mmap
 import random
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,8 @@ from raybench.timeline.growth import growth_by_step, growth_findings
 from tests.benchmarks.training.test_training import trained
 
 MIB, GIB = 2.0**20, 2.0**30
-_KEPT: list[Any] = []
+_KEPT: list[mmap.mmap] = []
+_FILL = b"x" * (4 << 20)
 
 
 def judged(held: Callable[[int], float], steps: int = 200, noise: float = 0.5) -> MemoryGrowth | None:
@@ -93,14 +95,18 @@ def test_few_steps_say_nothing() -> None:
 
 
 def _leak_in_one(rank: int) -> None:
-    """Rank 1 keeps 4 MiB of each batch; rank 0 takes 100 MiB once, and what it keeps it drops every ninth step."""
+    """Rank 1 keeps 4 MiB of each batch; rank 0 takes 100 MiB once, and what it keeps it drops every ninth step.
+
+    Mapped: of the heap it may be what this process freed before, which is resident already.
+    """
     made, at = step.batch_of, [0]
 
     def kept(*given: Any) -> Any:
         at[0] += 1
         if rank == 0 and at[0] % 9 == 0:
             del _KEPT[:]
-        _KEPT.append(bytearray(b"x" * (4 << 20)))
+        _KEPT.append(mmap.mmap(-1, len(_FILL), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+        _KEPT[-1].write(_FILL)
         if rank == 0 and at[0] == 30:
             made.__dict__["once"] = bytearray(b"x" * (100 << 20))
         return made(*given)

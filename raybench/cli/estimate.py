@@ -51,6 +51,8 @@ _OPTIONS: list[Any] = [
                  "sequence is cut."),
     click.option("--expert-parallel", "--ep", type=int, default=1, show_default=True, help="Ranks over which the "
                  "experts of a layer are spread."),
+    click.option("--expert-tensor-parallel", "--etp", type=int, help="Ranks over which each expert is cut: 1, or as "
+                 "many as --tensor-parallel.  [default: as many; that it cannot fit is said of neither]"),
     click.option("--node-type", metavar="NAME", help="A machine as it is sold, such as p5.48xlarge or 'DGX H100': its "
                  "GPUs, NICs and list price."),
     click.option("--gpu", metavar="NAME", help="H100, A100, L40S, ..., or a device name of nvidia-smi."),

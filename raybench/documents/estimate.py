@@ -169,6 +169,7 @@ class EstimateReport(PlainDocument):
     advice: tuple[str, ...] = ()
     not_said: tuple[str, ...] = ()
     counted_tokens_per_second: Range | None = None
+    expert_tensor_parallel: int | None = None  # as asked
     measured: tuple[MeasuredSetting, ...] = ()
 
     @property

@@ -207,7 +207,7 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
         traffic=traffic,
         communication_seconds=_communication_seconds(request, traffic),
         memory=memory,
-        least_memory=estimate_memory(request.model, least_setup(request), request.layout, accumulation=times),
+        least_memory=_least_memory(request),
         largest_batch=(
             largest_batch(
                 request.model, most_setup(request.setup), request.layout, request.sure_bytes, accumulation=times
@@ -223,6 +223,17 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
         efficiency=efficiency,
         unknown=unknown_of(request, peak),
         most_peak=most_peak,
+    )
+
+
+def _least_memory(request: EstimateRequest) -> MemoryEstimate:
+    """With whole experts on tensor ranks, too, where nobody says how these share them: most keep less so."""
+    layout, setup = request.layout, least_setup(request)
+    is_open = request.model.experts > 0 and layout.expert_tensor > 1 and layout.expert_cut is None
+    layouts = [layout] + [replace(layout, expert_cut=1)] * is_open
+    return min(
+        (estimate_memory(request.model, setup, one, accumulation=request.accumulation) for one in layouts),
+        key=lambda memory: memory.needed,
     )
 
 

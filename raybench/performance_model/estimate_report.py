@@ -78,6 +78,7 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         advice=(*advice_on(request), *caveats_of(request)),
         not_said=unsaid_of(request) if estimate.step_seconds else (),
         counted_tokens_per_second=_counted(estimate),
+        expert_tensor_parallel=request.layout.expert_cut,
     )
 
 

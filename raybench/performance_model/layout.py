@@ -38,7 +38,8 @@ class Layout:
     As Megatron-LM numbers ranks, those of a tensor group are neighbours, then those of a context group, and pipeline
     stages are farthest from each other. ``expert`` of the context and data ranks share a layer's experts, each cut over
     the tensor ranks as all else; where there are more, tensor ranks have whole experts of their own (Megatron-LM's
-    ``expert-tensor-parallel-size`` 1), and each sends its share of the tokens.
+    ``expert-tensor-parallel-size`` 1), and each sends its share of the tokens. ``expert_cut``: which of both, as the
+    ranks that each expert is cut over; None: not said.
     ``virtual_stages``: parts of the model that each pipeline rank has (interleaved schedule).
     """
 
@@ -49,6 +50,7 @@ class Layout:
     pipeline: int = 1
     expert: int = 1
     virtual_stages: int = 1
+    expert_cut: int | None = None
 
     def __post_init__(self) -> None:
         if not (1 <= self.world_size <= _MOST_RANKS and 1 <= self.ranks_per_node <= _MOST_RANKS):
@@ -74,6 +76,13 @@ class Layout:
         if same_stage % self.expert:
             raise UsageError(
                 f"--expert-parallel is {self.expert}; it must divide the {same_stage} ranks of a pipeline stage"
+            )
+        if self.expert_cut is not None and (
+            self.expert_cut not in (1, self.tensor) or same_stage // self.expert_cut % self.expert
+        ):
+            raise UsageError(
+                f"--expert-tensor-parallel is {self.expert_cut}; it must be 1 or --tensor-parallel ({self.tensor}), "
+                f"and times --expert-parallel ({self.expert}) divide the {same_stage} ranks of a pipeline stage"
             )
         if self.virtual_stages > 1 and self.pipeline == 1:
             raise UsageError("--virtual-stages interleave a pipeline; give --pipeline-parallel of at least 2")
@@ -135,6 +144,8 @@ class Layout:
     @property
     def expert_tensor(self) -> int:
         """Ranks over which each expert is cut: as all else, or none where experts are spread over tensor ranks too."""
+        if self.expert_cut is not None:
+            return self.expert_cut
         return 1 if self.data * self.context % self.expert else self.tensor
 
     @property

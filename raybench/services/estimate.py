@@ -53,6 +53,7 @@ class EstimateOptions:
     virtual_stages: int = 1
     context_parallel: int = 1
     expert_parallel: int = 1
+    expert_tensor_parallel: int | None = None
     node_type: str | None = None
     gpu: str | None = None
     memory: str | None = None
@@ -146,6 +147,7 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         pipeline=options.pipeline_parallel,
         expert=options.expert_parallel,
         virtual_stages=options.virtual_stages,
+        expert_cut=options.expert_tensor_parallel,
     )
     model = _model(options)
     network, why_unknown = _network(options, machine, layout)

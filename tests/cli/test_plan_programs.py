@@ -69,6 +69,25 @@ def test_megatron_is_told_of_stages_with_fewer_layers(stages: int, layers: int |
     assert words in launch_lines(Way(estimate=estimate(request), fits=True))[1]
 
 
+@pytest.mark.parametrize(
+    ("experts", "words"),
+    [
+        ({"expert_parallel": 4}, "--moe-grouped-gemm --use-d"),
+        ({"expert_parallel": 8}, "--moe-grouped-gemm --expert-tensor-parallel-size 1 --use-d"),
+        (
+            {"expert_parallel": 4, "expert_tensor_parallel": 1},
+            "--moe-grouped-gemm --expert-tensor-parallel-size 1 --use-d",
+        ),
+    ],
+    ids=["cut as all else", "over tensor ranks too", "whole as asked"],
+)
+def test_megatron_is_told_of_whole_experts_on_tensor_ranks(experts: dict[str, int], words: str) -> None:
+    machine = EstimateOptions(
+        model="mixtral-8x7b", world_size=8, node_type="p5.48xlarge", strategy="zero1", tensor_parallel=2, **experts
+    )
+    assert words in launch_lines(Way(estimate=estimate(estimate_request(machine)), fits=True))[1]
+
+
 @pytest.mark.parametrize("compiled", ["--compile", "--no-compile"])
 def test_what_fits_needs_no_more_than_there_is(compiled: str) -> None:
     """Of a compiled model whose loss nobody says, ways of 42 GiB were told to fit into 39."""

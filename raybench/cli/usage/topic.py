@@ -45,7 +45,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--sharding", "--shards", "--bucket-mib", "--bucket-view", "--comm-hook", "--powersgd-rank",
         "--reduce-each", "--reduce-dtype",
         "--parameter-dtype", "--tensor-parallel", "--sequence-parallel", "--pipeline-parallel", "--virtual-stages",
-        "--context-parallel", "--expert-parallel", "--cpu-offload", "--compile",
+        "--context-parallel", "--expert-parallel", "--expert-tensor-parallel", "--cpu-offload", "--compile",
     ),
     "Data and learning": (
         "--data", "--tokenizer", "--data-workers", "--validation-share", "--eval-every", "--learning-rate",

@@ -81,6 +81,8 @@ def _layout(model: Transformer, whole: Layout, cuts: tuple[int, int, int, int, i
         part_of(model, layout)
     except UsageError:
         return None
+    if model.experts:
+        layout = replace(layout, expert_cut=layout.expert_tensor)  # as the command says that is printed
     inner = layout.expert_tensor if model.experts else tensor
     return layout if layout.is_cut and model.feedforward % inner == 0 else None
 

@@ -91,6 +91,29 @@ def test_experts_over_tensor_ranks_too_are_whole_and_each_held_once() -> None:
     assert full == pytest.approx(memory(MIXTURE, cut, strategy="fsdp").parameters, rel=1e-6)
 
 
+def test_the_least_has_experts_of_tensor_ranks_cut_or_whole_whichever_is_less_unless_it_is_said() -> None:
+    """Of 128 small experts, whole ones: a rank has the inputs of 2 of a token's 8, and four times the weights."""
+    many = replace(MIXTURE, experts=128, experts_per_token=8, feedforward=1536)
+    cut, whole = (layout(32, tensor=4, expert=8, expert_cut=ranks) for ranks in (4, 1))
+    unsaid = replace(cut, expert_cut=None)
+    assert (cut.expert_tensor, whole.expert_tensor, unsaid.expert_tensor) == (4, 1, 4)
+    assert memory(many, cut).activations > 2 * memory(many, whole).activations
+    assert 4 * part_of(many, cut).expert_parameters == part_of(many, whole).expert_parameters
+    for strategy, least in (("fsdp", whole), ("zero1", cut)):
+        setup = replace(SETUP, strategy=strategy_named(strategy))
+        ask = EstimateRequest(model=many, setup=setup, layout=unsaid, network=None)
+        told = {one.expert_cut: estimate(replace(ask, layout=one), alone=False) for one in (unsaid, cut, whole)}
+        assert told[None].memory == told[4].memory
+        assert told[None].least_memory == told[least.expert_tensor].least_memory
+        assert told[1].least_memory.needed != told[4].least_memory.needed
+
+
+@pytest.mark.parametrize(("ranks", "expert_cut"), [(32, 2), (16, 4)], ids=["neither", "as many ranks there are not"])
+def test_experts_are_cut_as_all_else_or_not_at_all(ranks: int, expert_cut: int) -> None:
+    with pytest.raises(UsageError, match=f"--expert-tensor-parallel is {expert_cut}; it must be 1 or"):
+        layout(ranks, tensor=4, expert=8, expert_cut=expert_cut)
+
+
 def test_a_token_passes_as_many_experts_wherever_they_are() -> None:
     passed = MIXTURE.computing_parameters
     assert {part_of(MIXTURE, layout(16, expert=ranks)).computing_parameters for ranks in (2, 4, 8)} == {passed}

@@ -44,6 +44,8 @@ def _cuts(estimate: EstimateReport) -> Iterator[str]:
         if ranks > 1:
             chunks = estimate.virtual_stages if name == "PP" else 1
             yield f"{name} {ranks}" + (f" x {chunks}" if chunks > 1 else "")
+    if estimate.expert_tensor_parallel is not None and estimate.tensor_parallel > 1:
+        yield f"ETP {estimate.expert_tensor_parallel}"
 
 
 def measured_in_short(settings: Sequence[MeasuredSetting], links: str | None) -> str:

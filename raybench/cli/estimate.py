@@ -52,7 +52,7 @@ _OPTIONS: list[Any] = [
     click.option("--expert-parallel", "--ep", type=int, default=1, show_default=True, help="Ranks over which the "
                  "experts of a layer are spread."),
     click.option("--expert-tensor-parallel", "--etp", type=int, help="Ranks over which each expert is cut: 1, or as "
-                 "many as --tensor-parallel.  [default: as many; that it cannot fit is said of neither]"),
+                 "many as --tensor-parallel.  [default: either; whether it fits is said of both]"),
     click.option("--node-type", metavar="NAME", help="A machine as it is sold, such as p5.48xlarge or 'DGX H100': its "
                  "GPUs, NICs and list price."),
     click.option("--gpu", metavar="NAME", help="H100, A100, L40S, ..., or a device name of nvidia-smi."),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from raybench.performance_model.communication import StepSeconds, Traffic
 from raybench.performance_model.cost import Cost
 from raybench.performance_model.efficiency import Efficiency
+from raybench.performance_model.layout import Layout
 from raybench.performance_model.measured_way import Measured
 from raybench.performance_model.memory import LONG_SHARE, MemoryEstimate, estimate_memory, largest_batch
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
@@ -227,26 +228,31 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
 
 
 def _least_memory(request: EstimateRequest) -> MemoryEstimate:
-    """With whole experts on tensor ranks, too, where nobody says how these share them: most keep less so."""
-    layout, setup = request.layout, least_setup(request)
+    setup, times = least_setup(request), request.accumulation
+    least = (estimate_memory(request.model, setup, one, accumulation=times) for one in _layouts(request))
+    return min(least, key=lambda memory: memory.needed)
+
+
+def _layouts(request: EstimateRequest) -> list[Layout]:
+    """That of the request, and with whole experts on tensor ranks where nobody says how these share them."""
+    layout = request.layout
     is_open = request.model.experts > 0 and layout.expert_tensor > 1 and layout.expert_cut is None
-    layouts = [layout] + [replace(layout, expert_cut=1)] * is_open
-    return min(
-        (estimate_memory(request.model, setup, one, accumulation=request.accumulation) for one in layouts),
-        key=lambda memory: memory.needed,
-    )
+    return [layout] + [replace(layout, expert_cut=1)] * is_open
 
 
 def _most_peak(request: EstimateRequest, peak: int) -> int:
-    """With a loss that is not compiled with the model, where nobody says that it is, and by either form of FSDP.
+    """With a loss that is not compiled with the model, by either form of FSDP and of experts, where nobody says it.
 
-    The first one's streams take memory of their own; ``fully_shard`` takes more where blocks are small.
+    The first form's streams take memory of their own; ``fully_shard`` takes more where blocks are small.
     """
     setup = most_setup(request.setup)
     is_open = setup.on_streams and setup.strategy != "zero3" and not request.kernels_known
-    others = [setup] * (setup is not request.setup) + [replace(setup, on_streams=False)] * is_open
+    setups = [setup] + [replace(setup, on_streams=False)] * is_open
+    others = [(one, layout) for layout in _layouts(request) for one in setups]
     peaks = (
-        estimate_memory(request.model, one, request.layout, accumulation=request.accumulation).peak for one in others
+        estimate_memory(request.model, one, layout, accumulation=request.accumulation).peak
+        for one, layout in others
+        if (one, layout) != (request.setup, request.layout)
     )
     return max((peak, *peaks))
 

@@ -106,6 +106,7 @@ def test_the_least_has_experts_of_tensor_ranks_cut_or_whole_whichever_is_less_un
         assert told[None].memory == told[4].memory
         assert told[None].least_memory == told[least.expert_tensor].least_memory
         assert told[1].least_memory.needed != told[4].least_memory.needed
+        assert told[None].peak == max(told[1].peak, told[4].peak)
 
 
 @pytest.mark.parametrize(("ranks", "expert_cut"), [(32, 2), (16, 4)], ids=["neither", "as many ranks there are not"])

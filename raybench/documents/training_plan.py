@@ -46,6 +46,7 @@ class TrainingWay(PlainPart):
     recomputed_share: float = 1.0  # of the blocks, where activations are computed again
     launch: tuple[str, ...] = ()
     measured_by: tuple[str, ...] = ()
+    expert_tensor_parallel: int | None = None  # ranks that each expert is cut over, where experts are
 
     @property
     def is_cut(self) -> bool:
@@ -53,8 +54,16 @@ class TrainingWay(PlainPart):
         return self.tensor_parallel * self.context_parallel * self.pipeline_parallel * self.expert_parallel > 1
 
     @property
+    def has_whole_experts(self) -> bool:
+        """Whether tensor ranks have experts of their own, and none of them is cut."""
+        return self.expert_parallel > 1 and 1 == self.expert_tensor_parallel < self.tensor_parallel
+
+    @property
     def name(self) -> str:
-        """``zero1, TP 4, PP 4x5, recomputed``: as people write it; ``selective``: in part; ``50%`` of the blocks."""
+        """``zero1, TP 4, PP 4x5, recomputed``: as people write it; ``selective``: in part; ``50%`` of the blocks.
+
+        ``ETP 1``: with whole experts on tensor ranks; else they are cut as all else.
+        """
         degrees = (
             ("TP", self.tensor_parallel, 1),
             ("CP", self.context_parallel, 1),
@@ -62,6 +71,7 @@ class TrainingWay(PlainPart):
             ("EP", self.expert_parallel, 1),
         )
         cuts = [f"{name} {ranks}{f'x{chunks}' if chunks > 1 else ''}" for name, ranks, chunks in degrees if ranks > 1]
+        cuts += ["ETP 1"] if self.has_whole_experts else []
         share = "" if self.recomputed_share == 1 else f" {self.recomputed_share:.0%}"
         again = [f"recomputed{share}"] if self.activation_checkpointing else []
         return ", ".join([self.strategy, *cuts, *again, *(["selective"] if self.selective_checkpointing else [])])

@@ -171,7 +171,7 @@ def _elements_of_every_second(model: Transformer, setup: TrainingSetup) -> float
     return sum(given[name] for name in every_second if not (setup.compiled and name == _IN_ORDER[-1]))
 
 
-def computing(model: Transformer, linear: str) -> int:
+def computing(model: Transformer, linear: str) -> float:
     """How many of a linear layer a token passes."""
     return model.experts_per_token if model.experts and linear in OF_EXPERTS else 1
 

@@ -149,6 +149,11 @@ class Layout:
         return 1 if self.data * self.context % self.expert else self.tensor
 
     @property
+    def has_whole_experts(self) -> bool:
+        """Whether tensor ranks have experts of their own."""
+        return self.expert_tensor < self.tensor
+
+    @property
     def sharing_experts(self) -> Group:
         """Ranks that hold the same experts."""
         apart = self.expert * self.expert_tensor

@@ -64,7 +64,7 @@ class Transformer:
     positions: int = 0
     context: int = 2048
     experts: int = 0
-    experts_per_token: int = 0
+    experts_per_token: float = 0
     shared_feedforward: int = 0
     shared_gate: bool = False
     dense_layers: int = 0
@@ -193,7 +193,7 @@ class Transformer:
     @property
     def idle_parameters(self) -> int:
         """Parameters that a token does not pass: of the experts that are not chosen for it."""
-        return (self.layers - self.dense_layers) * max(0, self.experts - self.experts_per_token) * self.each_expert
+        return int((self.layers - self.dense_layers) * max(0, self.experts - self.experts_per_token) * self.each_expert)
 
     @property
     def each_expert(self) -> int:

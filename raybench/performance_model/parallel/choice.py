@@ -35,14 +35,23 @@ def cut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
     for layout in cut_layouts(request.model, request.layout, request.setup.sequence_length):
         strategies: tuple[Strategy, ...] = ("zero1", "fsdp") if layout.pipeline == 1 else ("zero1",)
         for strategy in strategies:
-            yield _run_by(replace(request, layout=layout), strategy)
+            found = _run_by(replace(request, layout=layout), strategy)
+            if found is not None:
+                yield found
 
 
-def _run_by(request: EstimateRequest, strategy: Strategy) -> EstimateRequest:
-    """As the framework runs it that has the strategy."""
+def _run_by(request: EstimateRequest, strategy: Strategy) -> EstimateRequest | None:
+    """As the framework runs it that has the strategy; None where that has experts of tensor ranks in one form only.
+
+    Megatron-LM has them cut or whole; torchtitan whole where they are spread at all (its ranks of experts are those of
+    shards and tensors, models/common/MOE_SHARDING.md), SageMaker's library cut.
+    """
     setup = replace(request.setup, strategy=strategy, gradient_bytes=4)
     if strategy == "fsdp":
         own = by_torchtitan(request, setup)
+        spread, whole = request.layout.expert > 1, request.layout.has_whole_experts
+        if spread and request.layout.tensor > 1 and whole != (own is not None):
+            return None
         if own is not None or not request.model.experts:
             return own or replace(request, setup=setup)
     fused = replace(setup, kernels="fused", loss="fused", loss_open=False)
@@ -65,24 +74,40 @@ def cut_layouts(model: Transformer, whole: Layout, sequence_length: int) -> Iter
             for pipeline in _stages(min(_MOST_STAGES, model.layers), whole.world_size):
                 for expert in _powers(max(1, model.experts)):
                     cuts = (tensor, context, pipeline, expert, _chunks(model, pipeline))
-                    found = _layout(model, whole, cuts)
-                    if found is not None:
-                        yield found
+                    for expert_cut in _expert_cuts(model, tensor, expert):
+                        found = _layout(model, whole, cuts, expert_cut)
+                        if found is not None:
+                            yield found
 
 
-def _layout(model: Transformer, whole: Layout, cuts: tuple[int, int, int, int, int]) -> Layout | None:
+def _expert_cuts(model: Transformer, tensor: int, expert: int) -> tuple[int | None, ...]:
+    """Ranks that each expert is cut over: as all else, or none where experts are spread over tensor ranks too."""
+    if not model.experts:
+        return (None,)
+    return (tensor, 1) if tensor > 1 and expert > 1 else (tensor,)
+
+
+def _layout(
+    model: Transformer, whole: Layout, cuts: tuple[int, int, int, int, int], expert_cut: int | None
+) -> Layout | None:
     """The layout; None where it cuts nothing, or cannot be."""
     tensor, context, pipeline, expert, chunks = cuts
     widths = (model.key_value_heads, model.shared_feedforward, model.dense_feedforward)
     if not is_even(model, pipeline) or any(width % tensor for width in widths):
         return None
     try:
-        layout = replace(whole, tensor=tensor, context=context, pipeline=pipeline, expert=expert, virtual_stages=chunks)
+        layout = replace(
+            whole,
+            tensor=tensor,
+            context=context,
+            pipeline=pipeline,
+            expert=expert,
+            virtual_stages=chunks,
+            expert_cut=expert_cut,
+        )
         part_of(model, layout)
     except UsageError:
         return None
-    if model.experts:
-        layout = replace(layout, expert_cut=layout.expert_tensor)  # as the command says that is printed
     inner = layout.expert_tensor if model.experts else tensor
     return layout if layout.is_cut and model.feedforward % inner == 0 else None
 

@@ -60,7 +60,7 @@ class ModelPart(Transformer):
     def idle_parameters(self) -> int:
         """Weights of its experts that a token of its own does not pass; below zero where it passes others' instead."""
         more = max(1, self.experts // self.expert_ranks) - self.experts_per_token
-        return (self.layers - self.dense_layers) * more * self.each_expert if self.experts else 0
+        return int((self.layers - self.dense_layers) * more * self.each_expert) if self.experts else 0
 
     @property
     def expert_parameters(self) -> int:
@@ -106,7 +106,7 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
         kv_heads=max(1, model.key_value_heads // ranks),
         head_width=model.head_size,
         feedforward=math.ceil(model.feedforward / (layout.expert_tensor if model.experts else ranks)),
-        experts_per_token=math.ceil(model.experts_per_token * layout.expert_tensor / ranks),
+        experts_per_token=model.experts_per_token * layout.expert_tensor / ranks,
         shared_feedforward=math.ceil(model.shared_feedforward / ranks),
         dense_layers=min(model.dense_layers, layers) if stage == 0 else 0,
         dense_feedforward=math.ceil(model.dense_feedforward / ranks),

@@ -34,20 +34,37 @@ def _tensor(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator
     computed again send again. Nothing else can be computed meanwhile but, by programs with fused kernels, pieces of the
     product itself.
     """
-    size = int(local.tokens * part.hidden * local.compute_bytes)
+    size, widths = int(local.tokens * part.hidden * local.compute_bytes), _tensor_widths(part, layout)
     operations: tuple[Operation, ...] = ("all_gather", "reduce_scatter") if local.spreads_sequence else ("all_reduce",)
     passes = {"forward": 1, "backward": 2 if local.checkpointing or local.selective else 1}
     for phase, times in passes.items():
         for operation in operations:
-            yield Message(
-                operation=operation,
-                phase="forward" if phase == "forward" else "backward",
-                message_bytes=size,
-                group=layout.tensor_group,
-                count=2 * part.layers * times,
-                blocking=True,
-                overlappable=local.spreads_sequence and local.kernels == "fused",
-            )
+            for width, count in widths.items():
+                yield Message(
+                    operation=operation,
+                    phase="forward" if phase == "forward" else "backward",
+                    message_bytes=int(size * width),
+                    group=layout.tensor_group,
+                    count=count * times,
+                    blocking=True,
+                    overlappable=local.spreads_sequence and local.kernels == "fused",
+                )
+
+
+def _tensor_widths(part: Transformer, layout: Layout) -> dict[float, int]:
+    """How often tensor ranks have each a share of how many times b s h, in a pass through all layers.
+
+    Once after attention and once after the MLP. Experts that are spread and cut have a share of each copy of a token
+    that came to them (Megatron-LM's megatron/core/transformer/moe/token_dispatcher.py: gathered over the tensor ranks
+    after the all_to_all, with ``expert-tensor-parallel-size`` above 1); whole ones are sent tokens, and share none. An
+    expert that all tokens pass is cut in any case.
+    """
+    spread = part.layers - part.dense_layers if part.experts and layout.expert > 1 else 0
+    once = 2 * part.layers - (0 if part.shared_feedforward else spread)
+    if not spread or layout.has_whole_experts:
+        return {1: once}
+    copies = part.experts_per_token
+    return {1: once + spread} if copies == 1 else {1: once, copies: spread}
 
 
 def _context(part: Transformer, setup: TrainingSetup, layout: Layout) -> Iterator[Message]:

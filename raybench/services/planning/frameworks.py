@@ -87,7 +87,7 @@ def _megatron(way: "Way") -> str:
         words.append(f"--num-layers-per-virtual-pipeline-stage {chunk}")
     words += [f"--context-parallel-size {layout.context}"] if layout.context > 1 else []
     words += [f"--expert-model-parallel-size {layout.expert} {_DISPATCHED}"] if layout.expert > 1 else []
-    words += ["--expert-tensor-parallel-size 1"] if one.model.experts and layout.expert_tensor < layout.tensor else []
+    words += ["--expert-tensor-parallel-size 1"] if one.model.experts and layout.has_whole_experts else []
     words.append(f"--use-distributed-optimizer --micro-batch-size {setup.batch_size}")
     words.append(f"--global-batch-size {way.estimate.samples_per_step} --seq-length {setup.sequence_length}")
     words += _MEGATRON_TYPES.get(one.dtype, [])

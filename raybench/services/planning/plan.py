@@ -267,6 +267,7 @@ def _way(known: Reckoned, best: "Way", request: "EstimateRequest", asked: Estima
         pipeline_parallel=one.request.layout.pipeline,
         virtual_stages=one.request.layout.virtual_stages,
         expert_parallel=one.request.layout.expert,
+        expert_tensor_parallel=one.request.layout.expert_cut,
         selective_checkpointing=one.request.setup.selective,
         recomputed_share=one.request.setup.recomputed_share,
         launch=launch_lines(way) if way.fits is not False else (),

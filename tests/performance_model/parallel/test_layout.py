@@ -178,6 +178,28 @@ def test_experts_get_each_token_twice_and_give_it_back() -> None:
     assert sent == 32 * 4 * (2 * 4096 * 4096 * 2)
 
 
+@pytest.mark.parametrize(
+    ("expert", "expert_cut", "streams"),
+    [(1, 2, 2), (4, 2, 1 + 2), (4, 1, 1)],
+    ids=["not spread", "cut: each of a token's two copies", "whole: they share none"],
+)
+def test_tensor_ranks_share_what_comes_to_experts_that_are_cut(expert: int, expert_cut: int, streams: int) -> None:
+    where = layout(8, tensor=2, expert=expert, expert_cut=expert_cut)
+    stream = 32 * 4096 * 4096 * 2
+    sent = of(training_traffic(MIXTURE, SETUP, where), where.tensor_group)
+    assert sent["all_gather"] == sent["reduce_scatter"] == 2 * streams * stream
+    shared = training_traffic(replace(MIXTURE, shared_feedforward=1024), SETUP, where)
+    also = expert > 1  # an expert of all tokens is cut as all else
+    assert of(shared, where.tensor_group)["all_gather"] == 2 * (streams + also) * stream
+
+
+def test_a_rank_of_whole_experts_computes_a_part_of_each_token_on_average() -> None:
+    """Of four tensor ranks each has half a copy of a token that two experts compute."""
+    whole, cut = (part_of(MIXTURE, layout(32, tensor=4, expert=8, expert_cut=ranks)) for ranks in (1, 4))
+    assert (whole.experts_per_token, cut.experts_per_token) == (0.5, 2)
+    assert whole.feedforward == 4 * cut.feedforward
+
+
 def test_stages_hand_on_the_stream_in_each_micro_batch() -> None:
     where = layout(16, tensor=8, pipeline=2)
     sent = of(training_traffic(LLAMA, SETUP, where, accumulation=3), where.stage_group)["send_recv"]

@@ -56,7 +56,7 @@ class TrainingWay(PlainPart):
     @property
     def has_whole_experts(self) -> bool:
         """Whether tensor ranks have experts of their own, and none of them is cut."""
-        return self.expert_parallel > 1 and 1 == self.expert_tensor_parallel < self.tensor_parallel
+        return self.expert_parallel > 1 and self.expert_tensor_parallel == 1 < self.tensor_parallel
 
     @property
     def name(self) -> str:

@@ -54,7 +54,8 @@ class MemoryParts(PlainPart):
 
     Where kernels or loss are not said, ``peak`` is with those that take most and ``least_peak`` with those that take
     least; ``fits`` is None where the device is between them. ``nearest_options`` would make it fit, with
-    ``nearest_peak``; none where nothing that was tried does.
+    ``nearest_peak``; none where nothing that was tried does. ``largest_batch_size`` fits whatever is not said;
+    ``lean_batch_size``, where it is larger, with ``lean_is``.
     """
 
     parameters: int
@@ -76,6 +77,8 @@ class MemoryParts(PlainPart):
     least_peak: int | None = None  # the first versions had none
     nearest_options: tuple[str, ...] = ()  # nor this
     nearest_peak: int | None = None  # nor this
+    lean_batch_size: int | None = None  # nor this
+    lean_is: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from raybench.performance_model.communication import StepSeconds, Traffic
 from raybench.performance_model.cost import Cost
 from raybench.performance_model.efficiency import Efficiency
-from raybench.performance_model.layout import Layout
 from raybench.performance_model.measured_way import Measured
-from raybench.performance_model.memory import LONG_SHARE, MemoryEstimate, estimate_memory, largest_batch
+from raybench.performance_model.memory import LONG_SHARE, MemoryEstimate, estimate_memory
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
 from raybench.performance_model.step.bounds import (
     computation_of,
@@ -21,8 +20,9 @@ from raybench.performance_model.step.bounds import (
     peak_tflops,
     step_bounds,
 )
+from raybench.performance_model.step.forms import LargestBatch, largest_batches, least_memory, most_peak
 from raybench.performance_model.step.links import has_open_fabric
-from raybench.performance_model.step.request import EstimateRequest, least_setup, most_setup
+from raybench.performance_model.step.request import EstimateRequest, most_setup
 from raybench.performance_model.step.spreads import exposed_share
 from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.step.unknown import unknown_of
@@ -46,7 +46,7 @@ class Estimate:
     communication_seconds: float | None
     memory: MemoryEstimate
     least_memory: MemoryEstimate
-    largest_batch: int | None
+    largest_batch: LargestBatch | None
     nearest: NearestFit | None
     fastest: StepSeconds | None
     slowest: StepSeconds | None
@@ -202,59 +202,23 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
     limit = request.memory_bytes
     times = request.accumulation
     memory = estimate_memory(request.model, request.setup, request.layout, accumulation=times)
-    most_peak = _most_peak(request, memory.peak)
+    most = most_peak(request, memory.peak)
     return Estimate(
         request=request,
         traffic=traffic,
         communication_seconds=_communication_seconds(request, traffic),
         memory=memory,
-        least_memory=_least_memory(request),
-        largest_batch=(
-            largest_batch(
-                request.model, most_setup(request.setup), request.layout, request.sure_bytes, accumulation=times
-            )
-            if limit and alone
-            else None
-        ),
-        nearest=_nearest(request) if alone and limit is not None and most_peak > request.sure_bytes else None,
+        least_memory=least_memory(request),
+        largest_batch=largest_batches(request) if limit and alone else None,
+        nearest=_nearest(request) if alone and limit is not None and most > request.sure_bytes else None,
         fastest=fastest,
         slowest=slowest,
         fitted=fitted_steps(told, traffic, peak),
         optimizer_seconds=update_seconds(request.model, request.setup, request.layout, request.gpu),
         efficiency=efficiency,
         unknown=unknown_of(request, peak),
-        most_peak=most_peak,
+        most_peak=most,
     )
-
-
-def _least_memory(request: EstimateRequest) -> MemoryEstimate:
-    setup, times = least_setup(request), request.accumulation
-    least = (estimate_memory(request.model, setup, one, accumulation=times) for one in _layouts(request))
-    return min(least, key=lambda memory: memory.needed)
-
-
-def _layouts(request: EstimateRequest) -> list[Layout]:
-    """That of the request, and with whole experts on tensor ranks where nobody says how these share them."""
-    layout = request.layout
-    is_open = request.model.experts > 0 and layout.expert_tensor > 1 and layout.expert_cut is None
-    return [layout] + [replace(layout, expert_cut=1)] * is_open
-
-
-def _most_peak(request: EstimateRequest, peak: int) -> int:
-    """With a loss that is not compiled with the model, by either form of FSDP and of experts, where nobody says it.
-
-    The first form's streams take memory of their own; ``fully_shard`` takes more where blocks are small.
-    """
-    setup = most_setup(request.setup)
-    is_open = setup.on_streams and setup.strategy != "zero3" and not request.kernels_known
-    setups = [setup] + [replace(setup, on_streams=False)] * is_open
-    others = [(one, layout) for layout in _layouts(request) for one in setups]
-    peaks = (
-        estimate_memory(request.model, one, layout, accumulation=request.accumulation).peak
-        for one, layout in others
-        if (one, layout) != (request.setup, request.layout)
-    )
-    return max((peak, *peaks))
 
 
 def _communication_seconds(request: EstimateRequest, traffic: Traffic) -> float | None:

@@ -92,14 +92,17 @@ def _memory(estimate: Estimate) -> MemoryParts:
     fits, nearest = estimate.fits, None if estimate.fits else estimate.nearest
     batch = estimate.request.setup.batch_size
     largest = estimate.largest_batch  # estimated: said only where it does not contradict what was measured
-    is_told = largest is None or fits is None or fits is (largest >= batch)
+    is_told = largest is not None and (fits is None or fits is (largest.sure >= batch))
+    lean = largest if is_told and largest is not None and largest.lean > largest.sure else None
     return MemoryParts(
         **parts,
         fullest_moment=estimate.memory.fullest_moment,
         fullest_moment_bytes=estimate.memory.dynamic,
         device_bytes=estimate.request.memory_bytes,
         fits=fits,
-        largest_batch_size=largest if is_told else None,
+        largest_batch_size=largest.sure if is_told and largest is not None else None,
+        lean_batch_size=lean.lean if lean else None,
+        lean_is=lean.lean_is if lean else "",
         least_peak=estimate.least_peak,
         nearest_options=nearest.options if nearest else (),
         nearest_peak=nearest.run.memory.peak if nearest else None,

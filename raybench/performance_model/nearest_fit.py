@@ -6,6 +6,7 @@ from itertools import combinations
 
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory, largest_batch
+from raybench.performance_model.step.forms import layouts_meant
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
@@ -24,8 +25,9 @@ class Fitting:
 
     @property
     def memory(self) -> MemoryEstimate:
-        """Of one rank."""
-        return estimate_memory(self.model, self.setup, self.layout)
+        """Of one rank; of experts that may be cut or whole the more."""
+        layouts = layouts_meant(self.model, self.layout)
+        return max((estimate_memory(self.model, self.setup, one) for one in layouts), key=lambda memory: memory.peak)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +107,10 @@ def _smaller(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
     """A micro-batch that fits and divides the rank's samples of a step, which stay as many."""
     samples = run.setup.batch_size * run.accumulation
     kept = replace(run.setup, gradients_kept=True)
-    largest = largest_batch(run.model, kept, run.layout, memory_bytes, most=run.setup.batch_size - 1)
+    largest = min(
+        largest_batch(run.model, kept, layout, memory_bytes, most=run.setup.batch_size - 1)
+        for layout in layouts_meant(run.model, run.layout)
+    )
     batch = next((size for size in range(largest, 0, -1) if samples % size == 0), 0)
     if not batch:
         return None

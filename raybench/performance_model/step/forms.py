@@ -1,0 +1,82 @@
+"""Memory of each form that a request may be meant in, where nobody says which: the most, and the least."""
+
+from dataclasses import dataclass, replace
+
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.memory import MemoryEstimate, estimate_memory, largest_batch
+from raybench.performance_model.step.request import EstimateRequest, least_setup, most_setup
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.transformer import Transformer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargestBatch:
+    """The largest micro-batch of a rank: ``sure`` in any form, ``lean`` in that which takes least, said by ``lean_is``.
+
+    0 where not even one sample is sure to fit.
+    """
+
+    sure: int
+    lean: int
+    lean_is: str = ""
+
+
+def least_memory(request: EstimateRequest) -> MemoryEstimate:
+    """Of the form that takes least."""
+    setup, times = least_setup(request), request.accumulation
+    least = (
+        estimate_memory(request.model, setup, one, accumulation=times)
+        for one in layouts_meant(request.model, request.layout)
+    )
+    return min(least, key=lambda memory: memory.needed)
+
+
+def most_peak(request: EstimateRequest, peak: int) -> int:
+    """Of the form that takes most; ``peak``: that of the request as it stands."""
+    peaks = (
+        estimate_memory(request.model, setup, layout, accumulation=request.accumulation).peak
+        for setup, layout in _heaviest(request)
+        if (setup, layout) != (request.setup, request.layout)
+    )
+    return max((peak, *peaks))
+
+
+def largest_batches(request: EstimateRequest) -> LargestBatch:
+    """By doubling and bisection, within what is sure to fit."""
+
+    def largest(setup: TrainingSetup, layout: Layout) -> int:
+        return largest_batch(request.model, setup, layout, request.sure_bytes, accumulation=request.accumulation)
+
+    sure = min(largest(setup, layout) for setup, layout in _heaviest(request))
+    lean, layout = max(
+        ((largest(least_setup(request), one), one) for one in layouts_meant(request.model, request.layout)),
+        key=lambda pair: pair[0],
+    )
+    return LargestBatch(sure=sure, lean=max(sure, lean), lean_is=_named(request, layout) if lean > sure else "")
+
+
+def layouts_meant(model: Transformer, layout: Layout) -> list[Layout]:
+    """The layout, and with whole experts on tensor ranks where nobody says how these share them."""
+    is_open = model.experts > 0 and layout.expert_tensor > 1 and layout.expert_cut is None
+    return [layout] + [replace(layout, expert_cut=1)] * is_open
+
+
+def _heaviest(request: EstimateRequest) -> list[tuple[TrainingSetup, Layout]]:
+    """With a loss that is not compiled with the model, by either form of FSDP and of experts, where nobody says it.
+
+    The first form's streams take memory of their own; ``fully_shard`` takes more where blocks are small.
+    """
+    setup = most_setup(request.setup)
+    is_open = setup.on_streams and setup.strategy != "zero3" and not request.kernels_known
+    setups = [setup] + [replace(setup, on_streams=False)] * is_open
+    return [(one, layout) for layout in layouts_meant(request.model, request.layout) for one in setups]
+
+
+def _named(request: EstimateRequest, layout: Layout) -> str:
+    """The form that takes least, by what is not said."""
+    kinds = [] if request.kernels_known else ["kernels"]
+    kinds += [] if request.loss_known else ["loss"]
+    named = [f"the leanest {' and '.join(kinds)}"] if kinds else []
+    if len(layouts_meant(request.model, request.layout)) > 1:
+        named.append(f"experts {'whole on tensor ranks' if layout.has_whole_experts else 'cut over tensor ranks'}")
+    return ", ".join(named) or "programs that keep least"

@@ -92,7 +92,10 @@ _OPTIONS: list[Any] = [
                  help="Keep the optimizer state in the CPU's memory, or (fsdp, ZeRO-3) all that is sharded."),
     click.option("--activation-checkpointing", is_flag=True, help="Keep only each block's input and compute it again."),
     click.option("--selective-checkpointing", is_flag=True, help="Compute all but attention and every second matrix "
-                 "product again."),
+                 "product again (torchtitan)."),
+    click.option("--recompute-modules", metavar="NAME,...", help="Compute these modules of each block again, as "
+                 "Megatron-LM's --recompute-granularity selective does: core_attn, layernorm, mla_up_proj, mlp, moe, "
+                 "moe_act, shared_experts."),
     click.option("--offload-activations", is_flag=True, help="Keep what blocks keep for their backward pass in the "
                  "CPU's memory (torchtune, trl; DeepSpeed's cpu_checkpointing)."),
     click.option("--no-flash-attention", is_flag=True, help="Attention that stores its probabilities."),

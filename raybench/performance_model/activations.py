@@ -6,6 +6,7 @@ is computed in fp32 there, whatever comes in, and each layer that reads it casts
 """
 
 from raybench.performance_model.counted_model import CountedModel
+from raybench.performance_model.parallel.part import ModelPart
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import OF_EXPERTS, Transformer
 
@@ -37,7 +38,7 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     readers = _readers(kept, setup) if anew else bool(kept & _OF_ATTENTION) + bool(kept & _OF_MLP)
     if model.parallel and not anew:
         readers = bool(kept & _OF_NORMS)
-    attention = _attention_bytes_per_token(model, setup) + _score_bytes_per_token(model, setup)
+    attention = _attention_bytes_per_token(model, setup) + score_bytes_per_token(model, setup)
     norms = model.norms_per_layer * norm_bytes_per_token(model, setup)
     if model.head_norms:
         norms += (inner + model.key_value_heads * model.head_size) * _norm_width(model, setup)
@@ -89,7 +90,7 @@ def _latent_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     return float((of_heads + latent) * setup.compute_bytes + latent * _norm_width(model, setup) + router)
 
 
-def _score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+def score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """Of FlashAttention a sum a head, else the probabilities; where some are dropped, a mask and what it leaves.
 
     A softmax in fp32, as autocast and transformers compute it, keeps what it gives, and the product with the values its
@@ -138,7 +139,7 @@ def _compiled_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float
     torchtune's Llama 3.2 3B keeps 18 GiB of 8192 tokens so (its README, "Optimization flags"); this says 18.6.
     """
     inner, shared = model.heads * model.head_size, model.key_value_heads * model.head_size
-    scores = _score_bytes_per_token(model, setup)
+    scores = score_bytes_per_token(model, setup)
     kept = 2 * model.hidden + 2 * inner + 2 * shared + (3 if model.gated else 2) * model.feedforward
     return model.norms_per_layer * norm_bytes_per_token(model, setup) + kept * setup.compute_bytes + scores
 
@@ -146,12 +147,19 @@ def _compiled_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float
 def selective_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """What is kept of a block of which all but attention and every second matrix product is computed again.
 
-    Its input, what attention gives with a sum a head, and what the first, third, ... of its matrix products give: as
-    torchtitan's selective checkpointing of operations.
+    Its input, what attention gives with a sum a head, what the first, third, ... of its matrix products give, and with
+    experts over several ranks the tokens that come and go: as torchtitan's selective checkpointing of operations
+    (torchtitan/distributed/activation_checkpoint.py of August 2026; before 2026 all_to_all was not on its list).
     """
     attention = model.heads * model.value_size * setup.compute_bytes + _SUM_BYTES * model.heads
     products = _elements_of_every_second(model, setup) * setup.compute_bytes
-    return checkpoint_bytes_per_token(model, setup) + attention + products
+    return checkpoint_bytes_per_token(model, setup) + attention + products + _exchanged_bytes_per_token(model, setup)
+
+
+def _exchanged_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """What the all_to_all to experts of other ranks gives, and that back, where each token is spread over as many."""
+    is_spread = isinstance(model, ModelPart) and model.expert_ranks > 1 and model.experts > 0
+    return 2.0 * model.experts_per_token * model.hidden * setup.compute_bytes if is_spread else 0.0
 
 
 def _elements_of_every_second(model: Transformer, setup: TrainingSetup) -> float:
@@ -178,7 +186,7 @@ def computing(model: Transformer, linear: str) -> float:
 
 def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """What autograd keeps of the MLP after its first layers' input."""
-    elements = _inner_widths(model, setup) * model.feedforward
+    elements = inner_widths(model, setup) * model.feedforward
     if "down_proj" not in inputs_kept(model, setup):
         elements -= model.feedforward * setup.input_bytes / setup.compute_bytes
     if model.experts:  # each chosen expert keeps its own, its copy of the token, and what it gives before it is weighed
@@ -186,7 +194,7 @@ def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> flo
     return elements * setup.compute_bytes + _formula_bytes_per_token(model, setup)
 
 
-def _inner_widths(model: Transformer, setup: TrainingSetup) -> float:
+def inner_widths(model: Transformer, setup: TrainingSetup) -> float:
     """Elements of the compute type for each of the inner width: gate, its SiLU, up and the product; GELU's two."""
     before = (2 if setup.keeps_least else 3) if model.gated else 1
     return before + setup.input_bytes / setup.compute_bytes
@@ -194,7 +202,7 @@ def _inner_widths(model: Transformer, setup: TrainingSetup) -> float:
 
 def _shared_elements(model: Transformer, setup: TrainingSetup) -> float:
     """Of the expert that all tokens pass: as of the others; what it gives is kept where it is weighed."""
-    inner = _inner_widths(model, setup) * model.shared_feedforward
+    inner = inner_widths(model, setup) * model.shared_feedforward
     return inner + (model.hidden if model.shared_gate else 0)
 
 

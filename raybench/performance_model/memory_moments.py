@@ -13,6 +13,7 @@ from raybench.performance_model.activations import (
     passing_bytes_per_token,
     selective_bytes_per_token,
 )
+from raybench.performance_model.parallel.recomputed_modules import kept_bytes_per_token
 from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
@@ -111,6 +112,8 @@ class Step:
     def _kept_of(self, kind: Transformer) -> float:
         if self.setup.selective:
             return self.setup.tokens * selective_bytes_per_token(kind, self.setup)
+        if self.setup.recompute_modules:
+            return self.setup.tokens * kept_bytes_per_token(kind, self.setup)
         again = self.setup.recomputed
         inputs = self.setup.tokens * checkpoint_bytes_per_token(kind, self.setup)
         return again * inputs + (1 - again) * self._activations_of(kind)

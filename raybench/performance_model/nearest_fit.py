@@ -93,7 +93,8 @@ def _sharded(run: Fitting, _: float) -> tuple[str, Fitting] | None:
 def _checkpointed(run: Fitting, _: float) -> tuple[str, Fitting] | None:
     if run.setup.checkpointing:
         return None
-    return "--activation-checkpointing", replace(run, setup=replace(run.setup, checkpointing=True, selective=False))
+    setup = replace(run.setup, checkpointing=True, selective=False, recompute_modules=())
+    return "--activation-checkpointing", replace(run, setup=setup)
 
 
 def _fused(run: Fitting, _: float) -> tuple[str, Fitting] | None:

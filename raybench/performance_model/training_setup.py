@@ -11,6 +11,7 @@ Strategy = Literal["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2
 Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit", "paged-adamw", "paged-adamw-8bit"]
 Offload = Literal["none", "optimizer", "all"]
 Kernels = Literal["plain", "fused"]
+RecomputedModule = Literal["core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]
 Loss = Literal[
     "plain", "fused", "fused-fp32", "chunked", "narrow", "transformers", "transformers-whole", "transformers-kept"
 ]
@@ -20,6 +21,9 @@ STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid"
 OPTIMIZERS: tuple[Optimizer, ...] = (
     *("sgd", "momentum", "adam", "adamw", "adamw-8bit"),
     *("paged-adamw", "paged-adamw-8bit"),
+)
+RECOMPUTED_MODULES: tuple[RecomputedModule, ...] = (
+    *("core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"),
 )
 # Bytes of a weight in 4 bits, or in 8 (LLM.int8, fp8), whose scales a row are next to nothing. NF4 with double
 # quantisation: a byte for each 64 and fp32 for 256 of those, 0.127 bits (Dettmers et al. 2023); without it an fp32
@@ -97,6 +101,7 @@ class TrainingSetup:
     0 takes those of the programs that have the strategy: zero2, which is DeepSpeed's, the compute type, others fp32.
     ``reduce_bytes``: an element of what FSDP sums over ranks, and over micro-batches with ``whole_gradients``.
     ``selective``: what attention and every second matrix product give is kept, the rest computed again (torchtitan).
+    ``recompute_modules``: those of each block that Megatron-LM computes again, and nothing else.
     ``offload``: optimizer state, or parameters and gradients too, in the memory of the CPU. ``sequence_parallel``:
     tensor parallelism spreads what is as wide as the model (Korthikanti et al. 2022), here over ``sequence_shards``.
     """
@@ -146,6 +151,7 @@ class TrainingSetup:
     whole_state: bool = False
     moment_bytes: int = 0
     offloads_activations: bool = False
+    recompute_modules: tuple[RecomputedModule, ...] = ()
 
     def __post_init__(self) -> None:
         own = self.compute_bytes if self.strategy == "zero2" else _FP32_BYTES
@@ -157,6 +163,8 @@ class TrainingSetup:
             raise UsageError(f"--lora-rank is {self.lora_rank}; it must be from 1 to {_MOST_RANK}, or 0 for none")
         if self.selective and self.checkpointing:
             raise UsageError("activation checkpointing is selective or full; give one of them")
+        if self.recompute_modules and (self.selective or self.checkpointing):
+            raise UsageError("--recompute-modules is instead of other activation checkpointing; give one of them")
         if self.offload == "all" and not self.is_sharded:
             raise UsageError("--cpu-offload all is of sharded parameters; take --strategy fsdp (ZeRO-3), or optimizer")
         if self.quantized and not self.lora_rank:

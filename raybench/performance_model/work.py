@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.activations import computing
 from raybench.performance_model.parallel.part import ModelPart
+from raybench.performance_model.parallel.recomputed_modules import NORM_PASSES, inner_share, norms_again, products_share
 from raybench.performance_model.step.attention import (
     AMPERE_INSTRUCTIONS_SHARE,
     CAUSAL_SHARE,
@@ -153,14 +154,19 @@ def work_of(
     clock = clock_share(gpu, power_watts) * _REACHES.get(gpu.name, usual) / usual
     clock /= _AMD_SLOWER if is_amd(gpu) and gpu.name not in _AMD_OF_2025 else 1.0
     bandwidth, again, tokens = gpu.memory_gb_per_s * 1e9, setup.recomputed, setup.tokens
-    attended = again if setup.checkpointing else 0.0  # selective checkpointing keeps what attention gives
-    attention = model.attention_flops_per_token(setup.sequence_length) * (1 + attended / 3)
+    attention = model.attention_flops_per_token(setup.sequence_length) * (1 + attention_again(setup) / 3)
     whole = setup.whole_attention or setup.masked_attention or not setup.flash_attention
     computed = 1.0 if whole else CAUSAL_SHARE
     older = older_share(gpu, peak)
     slow, unsure = attention_times(setup, older)
     stream = _STREAM_PASSES * model.hidden / setup.sequence_shards
-    width = setup.compute_bytes * (stream + _INNER_PASSES * model.feedforward)
+    inner = _INNER_PASSES * model.feedforward
+    if setup.recompute_modules:  # a third of those passes are of the forward pass
+        again = products_share(model, setup)
+        stream += NORM_PASSES * norms_again(model, setup) * model.hidden / setup.sequence_shards
+        width = setup.compute_bytes * (stream + inner * (1 + inner_share(model, setup) / 3))
+    else:
+        width = setup.compute_bytes * (stream + inner) * (1 + again / 3)
     products = _product_flops(model, setup)
     separate = tokens * model.layers * _separate_bytes(model, setup) * (1 + again / 3) / bandwidth
     targets = len(setup.lora_targets or model.linears()) if setup.lora_rank else 0
@@ -182,7 +188,7 @@ def work_of(
         attention=slow * attended_seconds,
         unsure_attention=unsure * attended_seconds,
         masked=masked_more(setup, older, slow) * attended_seconds,
-        elements=tokens * model.layers * (width * (1 + again / 3) + scores) / bandwidth,
+        elements=tokens * model.layers * (width + scores) / bandwidth,
         unsure_elements=tokens * model.layers * unsure_scores / bandwidth,
         separate=separate * (0.5 if has_separate is None else float(has_separate)),
         logits=logits * moved,
@@ -268,7 +274,7 @@ def _score_bytes(gpu: Gpu, model: Transformer, setup: TrainingSetup) -> tuple[fl
         return 0.0, 0.0
     is_open = setup.flash_attention and setup.kernels == "plain"
     forward, backward = _BYTES_PER_SCORE[setup.kernels]
-    again = setup.recomputed if setup.checkpointing or setup.selective else 0.0
+    again = 1.0 if "core_attn" in setup.recompute_modules else setup.recomputed
     stored = model.heads * setup.sequence_length * (forward * (1 + again) + backward)
     return (stored / 2, stored / 2) if is_open else (stored, 0.0)
 
@@ -281,8 +287,17 @@ def _separate_bytes(model: Transformer, setup: TrainingSetup) -> float:
     return setup.compute_bytes * (norms / setup.sequence_shards + rotation)
 
 
+def attention_again(setup: TrainingSetup) -> float:
+    """Share of attention's forward pass that is done twice: selective checkpointing keeps what it gives."""
+    if setup.recompute_modules:
+        return float("core_attn" in setup.recompute_modules)
+    return setup.recomputed if setup.checkpointing else 0.0
+
+
 def products_again(model: Transformer, setup: TrainingSetup) -> float:
     """Share of the blocks' matrix products that is done twice: selective, all of experts, which are kept of none."""
+    if setup.recompute_modules:
+        return products_share(model, setup)
     if not (setup.selective and model.experts):
         return setup.recomputed
     passed = (model.layers - model.dense_layers) * model.experts_per_token * model.each_expert

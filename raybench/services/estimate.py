@@ -77,6 +77,7 @@ class EstimateOptions:
     cpu_offload: "Offload" = "none"
     activation_checkpointing: bool = False
     selective_checkpointing: bool = False
+    recompute_modules: str | None = None
     offload_activations: bool = False
     no_flash_attention: bool = False
     native_attention: bool | None = None
@@ -228,14 +229,17 @@ def _model(options: EstimateOptions) -> "Transformer":
 
 
 def _counted(options: EstimateOptions, changes: dict[str, int]) -> "Transformer":
-    if changes or options.lora_rank or options.selective_checkpointing:
-        given = "its sizes" if changes else "LoRA" if options.lora_rank else "--selective-checkpointing"
+    in_part = options.selective_checkpointing or options.recompute_modules
+    if changes or options.lora_rank or in_part:
+        again = "--selective-checkpointing" if options.selective_checkpointing else "--recompute-modules"
+        given = "its sizes" if changes else "LoRA" if options.lora_rank else again
         raise UsageError(f"--model {options.model} is taken as it is; {given} cannot be chosen beside an import path")
     length = at_least_one(options.sequence_length, "--sequence-length") or _COUNTED_LENGTH
     return counted_model(options.model, sequence_length=length, dtype=options.dtype)
 
 
 def _setup(options: EstimateOptions, model: "Transformer") -> Any:
+    from raybench.performance_model.parallel.recomputed_modules import check_modules, modules_of
     from raybench.performance_model.training_setup import TrainingSetup, heaviest, strategy_named
 
     strategy = strategy_named(options.strategy)
@@ -271,9 +275,11 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         gradient_bytes=_gradient_bytes(options, strategy),
         reduce_bytes=BYTES[options.reduce_dtype],
         selective=options.selective_checkpointing,
+        recompute_modules=() if options.recompute_modules is None else modules_of(options.recompute_modules),
         offload=options.cpu_offload,
         sequence_parallel=options.sequence_parallel,
     )
+    check_modules(model, setup)
     return heaviest(setup, kernels_known=options.kernels is not None, loss_known=options.loss is not None)
 
 

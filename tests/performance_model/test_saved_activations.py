@@ -15,6 +15,9 @@ from raybench.performance_model.activations import (
     passing_bytes_per_token,
     selective_bytes_per_token,
 )
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.parallel.traffic import cut_traffic
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 from raybench.performance_model.work import products_again
@@ -103,6 +106,22 @@ def test_selective_checkpointing_keeps_nothing_of_what_experts_compute() -> None
     assert products_again(many, setup) == pytest.approx(
         (passed + rest / 2) / (passed + rest), rel=0.01
     )  # norms, router
+
+
+def test_selective_checkpointing_keeps_the_tokens_that_experts_of_other_ranks_get_and_give() -> None:
+    """all_to_all is on torchtitan's list, so that nothing is sent again; without other ranks nothing is sent at all."""
+    setup = TrainingSetup(batch_size=1, sequence_length=LENGTH, selective=True)
+    many = replace(GATED, experts=64, experts_per_token=8)
+    spread = Layout(world_size=8, ranks_per_node=8, expert=8)
+    more = selective_bytes_per_token(part_of(many, spread), setup) - selective_bytes_per_token(many, setup)
+    assert more == 2 * 8 * WIDTH * 2
+    sent = {
+        (again.selective, one.phase): one.count
+        for again in (setup, replace(setup, selective=False, checkpointing=True))
+        for one in cut_traffic(many, again, spread).messages
+        if one.operation == "all_to_all"
+    }
+    assert sent == {(True, "forward"): 2, (True, "backward"): 2, (False, "forward"): 2, (False, "backward"): 4}
 
 
 def most_bytes_of_scores(heads: int, length: int) -> tuple[int, int]:

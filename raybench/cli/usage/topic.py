@@ -29,7 +29,8 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--suite", "--strategy", "--model", "--batch-size", "--sequence-length", "--sizes", "--p2p-size", "--dtype",
         "--op", "--operation", "--root", "--placement", "--method", "--optimizer", "--optimizer-dtype",
         "--gradient-dtype", "--gradient-accumulation-steps", "--offload-activations", "--mean-tokens",
-        "--activation-checkpointing", "--selective-checkpointing", "--samples-per-step", "--tokens", "--samples",
+        "--activation-checkpointing", "--selective-checkpointing", "--recompute-modules",
+        "--samples-per-step", "--tokens", "--samples",
         "--epochs", "--to", "--layouts", "--modes", "--compression", "--endpoint", "--keep-checkpoints",
     ),
     "Variants": (

@@ -27,10 +27,11 @@ def is_megatrons(model: Transformer, setup: TrainingSetup, layout: Layout) -> bo
 def as_megatrons(setup: TrainingSetup) -> TrainingSetup:
     """With its lean kernels (keys and values of groups of heads as they are, SiLU computed again), and its loss.
 
-    That casts the logits to fp32 and computes on them in place (core/tensor_parallel/cross_entropy.py).
+    That casts the logits to fp32 and computes on them in place (core/tensor_parallel/cross_entropy.py). Its Adam is one
+    kernel for all parameters (Apex's or Transformer Engine's FusedAdam, core/optimizer/__init__.py).
     """
     unsaid = setup.loss_open and setup.loss == "plain" and setup.compute_bytes < _FP32_BYTES
-    return replace(setup, keeps_least=True, loss="fused-fp32" if unsaid else setup.loss)
+    return replace(setup, keeps_least=True, fused_optimizer=True, loss="fused-fp32" if unsaid else setup.loss)
 
 
 def as_cut(setup: TrainingSetup) -> TrainingSetup:

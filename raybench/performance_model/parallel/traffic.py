@@ -3,11 +3,13 @@
 Sizes are of one rank and its pipeline stage. b, s, h: samples of a micro-batch, tokens of a sequence, hidden size.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from raybench.performance_model.communication import Message, Traffic, joined
 from raybench.performance_model.layout import Group, Layout, Operation
 from raybench.performance_model.parallel.part import local_setup, part_of
+from raybench.performance_model.parallel.recomputed_modules import is_feedforward_again
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
@@ -36,16 +38,16 @@ def _tensor(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator
     """
     size, widths = int(local.tokens * part.hidden * local.compute_bytes), _tensor_widths(part, layout)
     operations: tuple[Operation, ...] = ("all_gather", "reduce_scatter") if local.spreads_sequence else ("all_reduce",)
-    passes = {"forward": 1, "backward": 2 if local.checkpointing or local.selective else 1}
-    for phase, times in passes.items():
+    phases = {"forward": widths, "backward": Counter(widths) + _tensor_widths_again(part, local, layout)}
+    for phase, counts in phases.items():
         for operation in operations:
-            for width, count in widths.items():
+            for width, count in counts.items():
                 yield Message(
                     operation=operation,
                     phase="forward" if phase == "forward" else "backward",
                     message_bytes=int(size * width),
                     group=layout.tensor_group,
-                    count=count * times,
+                    count=count,
                     blocking=True,
                     overlappable=local.spreads_sequence and local.kernels == "fused",
                 )
@@ -67,6 +69,18 @@ def _tensor_widths(part: Transformer, layout: Layout) -> dict[float, int]:
     return {1: once + spread} if copies == 1 else {1: once, copies: spread}
 
 
+def _tensor_widths_again(part: Transformer, local: TrainingSetup, layout: Layout) -> Counter[float]:
+    """The same of what is computed again: of blocks all of it, of an MLP alone what follows it."""
+    if local.checkpointing or local.selective:
+        return Counter(_tensor_widths(part, layout))
+    found: Counter[float] = Counter()
+    for kind in part.kinds():
+        if is_feedforward_again(kind, local):
+            found += Counter(_tensor_widths(kind, layout))
+            found[1] -= kind.layers
+    return found
+
+
 def _context(part: Transformer, setup: TrainingSetup, layout: Layout) -> Iterator[Message]:
     """Keys and values of the whole sequence, in the backward pass again and their gradients back.
 
@@ -84,12 +98,13 @@ def _context(part: Transformer, setup: TrainingSetup, layout: Layout) -> Iterato
 def _expert(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator[Message]:
     """Each token to its experts and back, in each pass: b s h times the experts a token (GShard, Lepikhin et al. 2020).
 
-    With tensor and sequence parallelism a rank sends its share of the tokens.
+    With tensor and sequence parallelism a rank sends its share of the tokens. Selective checkpointing keeps what comes
+    (torchtitan/distributed/activation_checkpoint.py, from 2026 on).
     """
     shards = local.sequence_shards if layout.expert_tensor == layout.tensor else 1  # else it is in experts a token
     size = int(local.tokens * part.experts_per_token * part.hidden * local.compute_bytes / shards)
-    again = 2 if local.checkpointing or local.selective else 1
-    for phase, times in (("forward", 1), ("backward", again)):
+    again = local.checkpointing or "moe" in local.recompute_modules
+    for phase, times in (("forward", 1), ("backward", 2 if again else 1)):
         yield Message(
             operation="all_to_all",
             phase="forward" if phase == "forward" else "backward",

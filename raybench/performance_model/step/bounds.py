@@ -10,7 +10,7 @@ from raybench.performance_model.step.links import networks_of
 from raybench.performance_model.step.offload import offload_seconds
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.work import products_again
+from raybench.performance_model.work import attention_again, products_again
 
 # How much faster fp8 makes matrix products, with the casts around them, where shares of the 16-bit peak are given:
 # torchtitan with torchao's float8 about 1.4 (Llama 3.1 8B), Transformer Engine up to 1.9; the peaks' ratio is 2.
@@ -108,10 +108,10 @@ def _executed_flops_per_token(request: EstimateRequest) -> tuple[float, float]:
     share = setup.recomputed_share if setup.checkpointing else 1.0
     again = model.hardware_flops_per_token(length, recompute=share) - model.flops_per_token(length)
     attention = model.attention_flops_per_token(length)
-    if setup.selective:
-        again = (again - attention / 3) * products_again(model, setup)
-    flops = model_flops_per_token(request) + (again if setup.checkpointing or setup.selective else 0.0)
-    attended = attention * (1 + share / 3 if setup.checkpointing else 1)
+    if not setup.checkpointing:
+        again = (again - attention / 3) * products_again(model, setup) + attention_again(setup) * attention / 3
+    flops = model_flops_per_token(request) + again
+    attended = attention * (1 + attention_again(setup) / 3)
     gains = FP8_GAINS if request.dtype == "fp8" and not computation_of(request).in_fp8 else (1.0, 1.0)
     ranks = 1 if setup.kernels == "fused" else request.layout.context
     products = flops - attended

@@ -148,7 +148,7 @@ def _setup_differences(setting: Setting, request: "EstimateRequest") -> Iterator
         ("a model that is cut", layout.is_cut),
         ("fused kernels", setup.kernels != "plain"),
         (f"a {setup.loss} loss", request.loss_known and setup.loss != "plain"),
-        ("selective checkpointing", setup.selective),
+        ("selective checkpointing", setup.selective or bool(setup.recompute_modules)),
         ("offload", setup.offload != "none"),
         ("attention without flash", not setup.flash_attention),
         ("masked attention", setup.masked_attention),

@@ -19,6 +19,7 @@ Examples:
   raybench estimate --model llama-70b --world-size 64 --gpu H100 --nics 8 --nic-gbit 400 --activation-checkpointing
   raybench estimate --model llama-7b --world-size 4 --gpus-per-node 1 --gpu A10 --nic-gb-per-s 1 --lora-rank 16 --qlora
   raybench estimate --model llama-8b --world-size 16 --gpu H100 --result runs/20261121-120000-ab12/result.json
+  raybench estimate --model llama-8b --world-size 64 --node-type p5.48xlarge --strategy fsdp --program torchtitan
   raybench estimate --model gpt2-xl --layers 24 --world-size 16 --gpu A100 --bandwidth 92 --price 21.96 --json
 """
 
@@ -39,6 +40,9 @@ _OPTIONS: list[Any] = [
     click.option("--strategy", default="ddp", show_default=True, metavar="ddp|fsdp|zero1|...",
                  help="How parameters, gradients and optimizer state are spread: ddp, zero1, zero2, fsdp, "
                  "zero3, fsdp-grad-op, fsdp-hybrid; or distributed-optimizer, FULL_SHARD, HYBRID_SHARD, ..."),
+    click.option("--program", metavar="NAME", help="Which program trains: torchtitan, megatron-lm, transformers, ...; "
+                 "an unknown one lists all. Kernels, loss, types of gradients and what else it decides are taken as it "
+                 "has them, where no option says otherwise."),
     click.option("--tensor-parallel", "--tp", type=int, default=1, show_default=True, help="Ranks over which each "
                  "layer is cut."),
     click.option("--sequence-parallel/--no-sequence-parallel", default=None, help="With --tensor-parallel: also spread "
@@ -70,16 +74,17 @@ _OPTIONS: list[Any] = [
     click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),
     click.option("--gradient-accumulation-steps", "--accumulation", "accumulation", type=int, default=1,
                  show_default=True, help="Micro-batches a step."),
-    click.option("--reduce-each/--reduce-last", default=True,
+    click.option("--reduce-each/--reduce-last", default=None,
                  help="FSDP with --gradient-accumulation-steps: reduce gradients in "
                  "each micro-batch, as most people do, or add them up whole and reduce them in the last, as raybench "
-                 "train does unless it is told --reduce-each: less is sent, more is held.  [default: each]"),
+                 "train does unless it is told --reduce-each: less is sent, more is held.  "
+                 "[default: the program's, else each]"),
     click.option("--dtype", type=click.Choice(["auto", *BYTES]), default="auto", help="Type of the computation.  "
                  "[default: bf16; fp16 on a GPU without it]"),
-    click.option("--parameter-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True,
-                 help="Type in which parameters are stored and updated: of the master weights."),
-    click.option("--reduce-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True,
-                 help="Type in which FSDP, and Megatron-LM of a model that is cut, reduce gradients."),
+    click.option("--parameter-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), help="Type in which parameters are "
+                 "stored and updated: of the master weights.  [default: the program's, else fp32]"),
+    click.option("--reduce-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), help="Type in which FSDP, and "
+                 "Megatron-LM of a model that is cut, reduce gradients.  [default: the program's, else fp32]"),
     click.option("--optimizer", default="adamw", show_default=True, metavar="sgd|momentum|adam|adamw|...",
                  help="For the memory of its state and the time of the update; adamw-8bit, paged-adamw, "
                  "paged-adamw-8bit too."),
@@ -105,8 +110,8 @@ _OPTIONS: list[Any] = [
     click.option("--masked-attention/--no-masked-attention", default=None, help="Attention that is given a mask, as "
                  "transformers' sdpa is with padded samples (not with packing or flash_attention_2): all scores, by a "
                  "slower kernel.  [default: unknown where it may be, the bounds hold either way]"),
-    click.option("--bucket-view/--no-bucket-view", default=True, help="DDP with gradient_as_bucket_view, as raybench "
-                 "trains, or with buckets as a copy of the gradients.  [default: on]"),
+    click.option("--bucket-view/--no-bucket-view", default=None, help="DDP with gradient_as_bucket_view, as raybench "
+                 "trains, or with buckets as a copy of the gradients.  [default: the program's, else on]"),
     click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones "
                  "(flash-attn, Liger, Apex, Transformer Engine).  [default: unknown, both are counted with]"),
     click.option("--loss", type=click.Choice(["plain", "fused", "chunked", "transformers"]), help="Cross entropy in "

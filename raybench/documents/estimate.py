@@ -174,6 +174,7 @@ class EstimateReport(PlainDocument):
     counted_tokens_per_second: Range | None = None
     expert_tensor_parallel: int | None = None  # as asked
     measured: tuple[MeasuredSetting, ...] = ()
+    program: str | None = None  # as asked; what was taken of it is in ``basis``
 
     @property
     def verdict(self) -> Verdict | None:

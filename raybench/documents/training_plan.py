@@ -116,6 +116,7 @@ class TrainingPlan(PlainDocument):
     nodes_in_time: FewestNodes | None = None  # in doublings, where the deadline may be missed; None: no such number
     links_measured: str | None = None  # by which run, on how many ranks
     price: str | None = None  # of a node for an hour, and where it is from
+    program: str | None = None  # as asked; what was taken of it is in ``assumed``
 
     @property
     def exit_code(self) -> int:

@@ -228,5 +228,11 @@ def _communication_seconds(request: EstimateRequest, traffic: Traffic) -> float 
 
 def _nearest(request: EstimateRequest) -> NearestFit | None:
     setup = most_setup(request.setup)
-    ask = Fitting(model=request.model, setup=setup, layout=request.layout, accumulation=request.accumulation)
+    ask = Fitting(
+        model=request.model,
+        setup=setup,
+        layout=request.layout,
+        accumulation=request.accumulation,
+        program=request.program,
+    )
     return nearest_fit(ask, request.sure_bytes)

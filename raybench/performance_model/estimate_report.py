@@ -14,6 +14,7 @@ from raybench.documents.estimate import (
 )
 from raybench.performance_model.communication import Message
 from raybench.performance_model.estimate import Estimate
+from raybench.performance_model.programs.taken import what_is_taken
 from raybench.performance_model.step.bounds import model_flops_per_token
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.unknown import advice_on, caveats_of, unsaid_of
@@ -66,7 +67,10 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         ),
         cost=_cost(estimate),
         formulas=FORMULAS | (_BUBBLE if request.layout.pipeline > 1 else {}),
-        basis=dict(request.basis) | (_PRESSED if estimate.is_pressed else {}) | _offloaded(request),
+        basis=dict(request.basis)
+        | dict(what_is_taken(request))
+        | (_PRESSED if estimate.is_pressed else {})
+        | _offloaded(request),
         unknown=estimate.unknown,
         data_parallel=request.layout.data,
         tensor_parallel=request.layout.tensor,
@@ -79,6 +83,7 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         not_said=unsaid_of(request) if estimate.step_seconds else (),
         counted_tokens_per_second=_counted(estimate),
         expert_tensor_parallel=request.layout.expert_cut,
+        program=request.program.name if request.program else None,
     )
 
 

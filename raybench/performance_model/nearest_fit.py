@@ -6,8 +6,9 @@ from itertools import combinations
 
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory, largest_batch
+from raybench.performance_model.programs.program import Method, Program
 from raybench.performance_model.step.forms import layouts_meant
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.training_setup import Strategy, TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
 _MOST_TIMES_NODES = 64  # as many nodes at the most, in doublings
@@ -16,12 +17,18 @@ _LORA_RANK = 16  # as the QLoRA and PEFT examples have it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitting:
-    """A run that is to fit."""
+    """A run that is to fit, by a program or any."""
 
     model: Transformer
     setup: TrainingSetup
     layout: Layout
     accumulation: int = 1
+    program: Program | None = None
+
+    def may(self, strategy: Strategy, method: Method = "full") -> bool:
+        """Whether the program, where one is named, has a strategy and trains so."""
+        program = self.program
+        return program is None or (strategy in program.strategies and method in program.methods)
 
     @property
     def memory(self) -> MemoryEstimate:
@@ -84,7 +91,7 @@ def _applied(run: Fitting, changes: tuple[Change, ...], memory_bytes: float) -> 
 
 
 def _sharded(run: Fitting, _: float) -> tuple[str, Fitting] | None:
-    if run.setup.strategy in ("fsdp", "zero3") or run.layout.world_size == 1:
+    if run.setup.strategy in ("fsdp", "zero3") or run.layout.world_size == 1 or not run.may("fsdp"):
         return None
     setup = replace(run.setup, strategy="fsdp", gradients_kept=run.accumulation > 1)
     return "--strategy fsdp", replace(run, setup=setup)
@@ -98,7 +105,7 @@ def _checkpointed(run: Fitting, _: float) -> tuple[str, Fitting] | None:
 
 
 def _fused(run: Fitting, _: float) -> tuple[str, Fitting] | None:
-    if run.setup.loss not in ("plain", "transformers"):
+    if run.setup.loss not in ("plain", "transformers") or run.program is not None:
         return None
     setup = replace(run.setup, kernels="fused", loss="fused", loss_open=False)
     return "--kernels fused --loss fused", replace(run, setup=setup)
@@ -145,20 +152,20 @@ def _more_nodes(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None
 
 def _shared(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
     """Of a single GPU: several that share the model."""
-    if run.layout.world_size > 1:
+    if run.layout.world_size > 1 or not run.may("fsdp"):
         return None
     found = _more_nodes(replace(run, setup=replace(run.setup, strategy="fsdp")), memory_bytes)
     return found and (f"--strategy fsdp {found[0]}", found[1])
 
 
 def _adapters(run: Fitting, _: float) -> tuple[str, Fitting] | None:
-    if run.setup.lora_rank:
+    if run.setup.lora_rank or not run.may(run.setup.strategy, "lora"):
         return None
     return f"--lora-rank {_LORA_RANK}", replace(run, setup=replace(run.setup, lora_rank=_LORA_RANK))
 
 
 def _packed_adapters(run: Fitting, _: float) -> tuple[str, Fitting] | None:
-    if run.setup.quantized and run.setup.packing != "8bit":
+    if (run.setup.quantized and run.setup.packing != "8bit") or not run.may(run.setup.strategy, "qlora"):
         return None
     rank = run.setup.lora_rank or _LORA_RANK
     setup = replace(run.setup, lora_rank=rank, quantized=True, packing="nf4")

@@ -11,7 +11,8 @@ from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import Held, estimate_memory, largest_batch
 from raybench.performance_model.parallel.choice import cut_requests
 from raybench.performance_model.parallel.part import part_of, spare_places
-from raybench.performance_model.parallel.programs import by_torchtitan, torchtitan_config
+from raybench.performance_model.programs.taken import refused, with_program
+from raybench.performance_model.programs.torchtitan import by_torchtitan, torchtitan_config
 from raybench.performance_model.step.request import EstimateRequest, least_setup, most_setup
 from raybench.performance_model.training_setup import Strategy, TrainingSetup
 
@@ -223,15 +224,13 @@ def _cuts(layout: Layout) -> tuple[bool, int, int]:
 def _plain_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
     """All strategies that cut nothing, with activations kept and computed again; of full shards in part as well."""
     for strategy in _strategies(request.layout, request.setup):
+        asked = replace(request, setup=replace(request.setup, strategy=strategy))
+        if request.program is not None and refused(request.program, asked) is not None:
+            continue
         for checkpointing in (False, True):
-            setup = replace(
-                request.setup,
-                strategy=strategy,
-                checkpointing=checkpointing,
-                gradient_bytes=request.setup.compute_bytes,
-            )
-            yield replace(request, setup=setup)
-        part = _selective(replace(request, setup=replace(request.setup, strategy=strategy)))
+            setup = replace(asked.setup, checkpointing=checkpointing, gradient_bytes=request.setup.compute_bytes)
+            yield with_program(replace(request, setup=setup), planned=True)
+        part = _selective(asked)
         if part is not None:
             yield part
 
@@ -240,7 +239,13 @@ def _selective(request: EstimateRequest) -> EstimateRequest | None:
     """With activations computed again in part, as torchtitan does; None where that cannot run it."""
     if request.setup.strategy != "fsdp":
         return None
-    return by_torchtitan(request, replace(request.setup, checkpointing=False, selective=True))
+    setup = replace(request.setup, checkpointing=False, selective=True)
+    if request.program is None:
+        return by_torchtitan(request, setup)
+    asked = replace(request, setup=setup)
+    if refused(request.program, asked) is not None:
+        return None
+    return asked if request.taken else with_program(asked, planned=True)
 
 
 def _half_recomputed(request: EstimateRequest) -> EstimateRequest | None:
@@ -252,7 +257,8 @@ def _half_recomputed(request: EstimateRequest) -> EstimateRequest | None:
     layout = request.layout
     places = request.model.layers + spare_places(request.model, layout.pipeline)
     chunk, rest = divmod(places, layout.pipeline * layout.virtual_stages)
-    if request.setup.strategy != "zero1" or rest or chunk < _LEAST_BLOCKS:
+    theirs = request.program is None or request.program.starts == "megatron-lm"
+    if request.setup.strategy != "zero1" or not theirs or rest or chunk < _LEAST_BLOCKS:
         return None
     setup = replace(request.setup, checkpointing=True, recomputed_share=chunk // 2 / chunk)
     return replace(request, setup=setup)
@@ -273,7 +279,7 @@ def _way(request: EstimateRequest, samples_per_rank: int, fitting_only: bool = F
 
     ``samples_per_rank``: of all ranks that compute a sample together. None where it is not sure to fit, and is to.
     """
-    setup = replace(request.setup, gradients_kept=True)
+    setup = replace(request.setup, gradients_kept=True, whole_gradients=request.adds_up_whole)
     asked = replace(request, setup=setup)
     most = request.sure_bytes
     for fits, fitting in ((True, most_setup(setup)), (None, least_setup(asked))):
@@ -316,5 +322,6 @@ def _largest(request: EstimateRequest, samples: int) -> int:
 def _estimate(request: EstimateRequest, batch: int, samples_per_rank: int) -> Estimate:
     times = samples_per_rank // batch
     kept = request.setup.gradients_kept and (times > 1 or not request.setup.is_sharded)
-    setup = replace(request.setup, batch_size=batch, gradients_kept=kept)
+    whole = request.adds_up_whole and times > 1
+    setup = replace(request.setup, batch_size=batch, gradients_kept=kept, whole_gradients=whole)
     return estimate(replace(request, setup=setup, accumulation=times), alone=False)

@@ -26,6 +26,7 @@ _KEEPING = ("ddp", "zero1", "zero2", "zero3")  # their gradients stay where they
 _COUNTED_LENGTH = 2048  # tokens of a sample, where nobody says, of a model that is counted
 _MOST = 10**12
 _USUAL_CURRENCY = "USD"
+_USUAL_DTYPE = "fp32"  # of weights that are stored, and of gradients that are reduced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +68,11 @@ class EstimateOptions:
     batch_size: int = 1
     sequence_length: int | None = None
     accumulation: int = 1
-    reduce_each: bool = True
+    program: str | None = None
+    reduce_each: bool | None = None
     dtype: str = "auto"
-    parameter_dtype: str = "fp32"
-    reduce_dtype: str = "fp32"
+    parameter_dtype: str | None = None
+    reduce_dtype: str | None = None
     optimizer: "Optimizer" = "adamw"
     optimizer_dtype: str | None = None
     gradient_dtype: str | None = None
@@ -82,7 +84,7 @@ class EstimateOptions:
     no_flash_attention: bool = False
     native_attention: bool | None = None
     masked_attention: bool | None = None
-    bucket_view: bool = True
+    bucket_view: bool | None = None
     kernels: "Kernels | None" = None
     loss: "Loss | None" = None
     compile: bool | None = None
@@ -115,9 +117,10 @@ def estimate(options: EstimateOptions) -> FinishedEstimate:
     """Communication, memory, step time, throughput and cost; nothing is run. Raises UsageError for what cannot be."""
     from raybench.performance_model.estimate import estimate as estimated
     from raybench.performance_model.estimate_report import estimate_report
+    from raybench.performance_model.programs.taken import checked, with_program
     from raybench.services.planning.measured import with_measured
 
-    found = estimated(estimate_request(options))
+    found = estimated(with_program(checked(estimate_request(options))))
     taking = with_measured(found, measured_settings(options))
     report = estimate_report(taking.estimate)
     return FinishedEstimate(report=replace(report, measured=taking.told))
@@ -131,8 +134,12 @@ def measured_settings(options: EstimateOptions) -> "tuple[Setting, ...]":
 
 
 def estimate_request(options: EstimateOptions) -> "EstimateRequest":
-    """What the options ask for, with the machine looked up. Raises UsageError for what cannot be."""
+    """What the options ask for, with the machine looked up. Raises UsageError for what cannot be.
+
+    Of a program that is named nothing is taken yet (``performance_model/programs/taken.py``).
+    """
     from raybench.performance_model.layout import Layout
+    from raybench.performance_model.programs.table import program_named
     from raybench.performance_model.step.request import EstimateRequest
 
     machine = machine_of(options)
@@ -159,7 +166,7 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         network=network,
         network_unknown=why_unknown,
         dtype=options.dtype,
-        reduce_bytes=BYTES[options.reduce_dtype],
+        reduce_bytes=BYTES[options.reduce_dtype or _USUAL_DTYPE],
         accumulation=options.accumulation,
         gpu=machine.gpu,
         memory_bytes=_memory(options, machine.gpu),
@@ -173,7 +180,31 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         power_watts=_power(options.power_limit, machine.gpu),
         gradients_known=options.gradient_dtype is not None,
         mean_tokens=at_least_one(options.mean_tokens, "--mean-tokens"),
+        program=program_named(options.program) if options.program is not None else None,
+        said=_said(options),
     )
+
+
+def _said(options: EstimateOptions) -> frozenset[str]:
+    """The fields of a program's facts that are given: of flags those that are set."""
+    given = {
+        "kernels": options.kernels,
+        "loss": options.loss,
+        "compiled": options.compile,
+        "native_attention": options.native_attention,
+        "masked_attention": options.masked_attention,
+        "gradient_bytes": options.gradient_dtype or options.reduce_dtype,  # of a model that is cut
+        "reduce_bytes": options.reduce_dtype,
+        "parameter_bytes": options.parameter_dtype,
+        "moment_bytes": options.optimizer_dtype,
+        "reduces_each": options.reduce_each,
+        "bucket_view": options.bucket_view,
+        "sequence_parallel": options.sequence_parallel,
+        "flash_attention": options.no_flash_attention or None,
+        "offloads_activations": options.offload_activations or None,
+        "packing": options.base_dtype,
+    }
+    return frozenset(name for name, value in given.items() if value is not None)
 
 
 def _dtype(name: str, gpu: "Gpu | None") -> str:
@@ -254,15 +285,15 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         sequence_length=min(model.context, 4096) if length is None else length,
         strategy=strategy,
         optimizer=options.optimizer,
-        parameter_bytes=BYTES[options.parameter_dtype],
+        parameter_bytes=BYTES[options.parameter_dtype or _USUAL_DTYPE],
         compute_bytes=BYTES[options.dtype],
         checkpointing=options.activation_checkpointing,
         flash_attention=not options.no_flash_attention,
         native_attention=options.native_attention,
         masked_attention=options.masked_attention,
-        bucket_view=options.bucket_view,
+        bucket_view=options.bucket_view is not False,
         gradients_kept=options.accumulation > 1 or _keeps_gradients(options, strategy),
-        whole_gradients=options.accumulation > 1 and not options.reduce_each,
+        whole_gradients=options.accumulation > 1 and options.reduce_each is False,
         lora_rank=options.lora_rank,
         lora_targets=() if options.lora_targets is None else targets_of(options.lora_targets),
         quantized=options.qlora or options.base_dtype is not None,
@@ -273,7 +304,7 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         compiled=options.compile,
         loss=options.loss or "plain",
         gradient_bytes=_gradient_bytes(options, strategy),
-        reduce_bytes=BYTES[options.reduce_dtype],
+        reduce_bytes=BYTES[options.reduce_dtype or _USUAL_DTYPE],
         selective=options.selective_checkpointing,
         recompute_modules=() if options.recompute_modules is None else modules_of(options.recompute_modules),
         offload=options.cpu_offload,
@@ -302,7 +333,7 @@ def _moment_bytes(options: EstimateOptions) -> int:
 
 def _keeps_gradients(options: EstimateOptions, strategy: str) -> bool:
     """From step to step; DDP's as views of its buckets: others are let go (``zero_grad``, from PyTorch 2.0 on)."""
-    has_room = strategy != "ddp" or options.bucket_view
+    has_room = strategy != "ddp" or options.bucket_view is not False
     return strategy in _KEEPING and has_room and options.world_size > 1
 
 
@@ -319,7 +350,7 @@ def _gradient_bytes(options: EstimateOptions, strategy: "Strategy") -> int:
             )
         return BYTES[options.gradient_dtype]
     cut = options.tensor_parallel * options.pipeline_parallel * options.context_parallel * options.expert_parallel > 1
-    return BYTES[options.reduce_dtype] if cut else BYTES[options.dtype]
+    return BYTES[options.reduce_dtype or _USUAL_DTYPE] if cut else BYTES[options.dtype]
 
 
 def _memory(options: EstimateOptions, gpu: "Gpu | None") -> int | None:

@@ -63,6 +63,9 @@ _OPTIONS: list[Any] = [
                  "run, train or memory, repeatable: an all_reduce gives bandwidth and latency (other options win); "
                  "a train or memory of one of the ways takes the estimate's place."),
     click.option("--vocabulary", type=int, help="Another vocabulary, such as a padded one."),
+    click.option("--program", metavar="NAME", help="Which program is to train: torchtitan, megatron-lm, transformers, "
+                 "...; an unknown one lists all. What it has not is not tried, and what it decides is taken as it has "
+                 "it."),
     click.option("--method", type=click.Choice(["full", "lora", "qlora"]), default="full", show_default=True,
                  help="Train all parameters, adapters, or adapters over a 4-bit base."),
     click.option("--lora-rank", callback=_rank, type=int, help="Of lora and qlora.  [default: 16]"),
@@ -88,8 +91,8 @@ _OPTIONS: list[Any] = [
                  "[default: bf16; fp16 on a GPU without it]"),
     click.option("--optimizer", default="adamw", show_default=True, metavar="sgd|momentum|adam|adamw|adamw-8bit",
                  help="For the memory of its state."),
-    click.option("--parameter-dtype", type=click.Choice(["fp32", "bf16"]), default="fp32", show_default=True,
-                 help="Type in which parameters are stored and updated: of the master weights."),
+    click.option("--parameter-dtype", type=click.Choice(["fp32", "bf16"]), help="Type in which parameters are stored "
+                 "and updated: of the master weights.  [default: the program's, else fp32]"),
     click.option("--optimizer-dtype", type=click.Choice(["fp32", "bf16"]), help="Type of the optimizer's moments.  "
                  "[default: the parameters']"),
     click.option("--offload-activations", is_flag=True, help="Keep what blocks keep for their backward pass in the "

@@ -26,8 +26,8 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--host-network", "--namespace", "--time-limit", "--wait", "--fetch",
     ),
     "Workload": (
-        "--suite", "--strategy", "--model", "--batch-size", "--sequence-length", "--sizes", "--p2p-size", "--dtype",
-        "--op", "--operation", "--root", "--placement", "--method", "--optimizer", "--optimizer-dtype",
+        "--suite", "--strategy", "--program", "--model", "--batch-size", "--sequence-length", "--sizes", "--p2p-size",
+        "--dtype", "--op", "--operation", "--root", "--placement", "--method", "--optimizer", "--optimizer-dtype",
         "--gradient-dtype", "--gradient-accumulation-steps", "--offload-activations", "--mean-tokens",
         "--activation-checkpointing", "--selective-checkpointing", "--recompute-modules",
         "--samples-per-step", "--tokens", "--samples",

@@ -22,6 +22,7 @@ KNOWN_VALUES: Mapping[str, str] = MappingProxyType({
     "check --only": "checks",
     "watch --only": "checks",
     "--skip": "checks",
+    "--program": "programs",
     "--strategy": "strategies",
     "--strategies": "compared strategies",
     "--networks": "networks",

@@ -10,7 +10,8 @@ from dataclasses import replace
 from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.parallel.part import OUTER_STAGES, is_even, part_of, spare_places
-from raybench.performance_model.parallel.programs import by_torchtitan
+from raybench.performance_model.programs.taken import refused, with_program
+from raybench.performance_model.programs.torchtitan import by_torchtitan
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import Strategy
 from raybench.performance_model.transformer import Transformer
@@ -27,17 +28,26 @@ def cut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
     """Ways that cut the model: Megatron-LM's with ZeRO-1, and without a pipeline FSDP2 (torchtitan).
 
     With kernels and loss fused, as Megatron-LM, torchtitan and SageMaker's library have them; a dense model that
-    torchtitan has not is one of transformers (accelerate), with what is known of its kernels. None for adapters, which
-    small groups of GPUs train, nor for 16-bit weights or moments and offloaded activations.
+    torchtitan has not is one of transformers (accelerate), with what is known of its kernels. Of a program that is
+    named those that it has. None for adapters, which small groups of GPUs train, nor for 16-bit weights or moments and
+    offloaded activations.
     """
     if request.setup.lora_rank or request.layout.world_size == 1 or not request.setup.is_usual:
         return
     for layout in cut_layouts(request.model, request.layout, request.setup.sequence_length):
         strategies: tuple[Strategy, ...] = ("zero1", "fsdp") if layout.pipeline == 1 else ("zero1",)
         for strategy in strategies:
-            found = _run_by(replace(request, layout=layout), strategy)
+            found = _asked_of(replace(request, layout=layout), strategy)
             if found is not None:
                 yield found
+
+
+def _asked_of(request: EstimateRequest, strategy: Strategy) -> EstimateRequest | None:
+    """As the program runs it that is named, else as the framework that has the strategy; None where it has not."""
+    if request.program is None:
+        return _run_by(request, strategy)
+    asked = replace(request, setup=replace(request.setup, strategy=strategy, gradient_bytes=4))
+    return with_program(asked, planned=True) if refused(request.program, asked) is None else None
 
 
 def _run_by(request: EstimateRequest, strategy: Strategy) -> EstimateRequest | None:

@@ -9,6 +9,7 @@ from raybench.performance_model.cost import Price
 from raybench.performance_model.efficiency import Efficiency
 from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.memory import SHORT_SHARE
+from raybench.performance_model.programs.program import Fact, Program
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
@@ -24,7 +25,8 @@ class EstimateRequest:
     kernels or the loss are not known, the setup has those that take most memory, and what takes least counts as well.
     ``gradients_known``: the type in which they are added up was given. ``mean_tokens``: of a sample, where samples are
     packed to the sequence length, or where attention is masked padded to it.
-    ``power_watts``: what each GPU is limited to; None: to what it was made for.
+    ``power_watts``: what each GPU is limited to; None: to what it was made for. ``program``: that trains, where it is
+    named; ``said``: the fields of its facts that the user gave, which win, and ``taken`` what was taken of it.
     """
 
     model: Transformer
@@ -47,6 +49,9 @@ class EstimateRequest:
     power_watts: float | None = None
     gradients_known: bool = False
     mean_tokens: int | None = None
+    program: Program | None = None
+    said: frozenset[str] = frozenset()
+    taken: tuple[Fact, ...] = ()
 
     def __post_init__(self) -> None:
         if self.mean_tokens is not None and not 1 <= self.mean_tokens <= self.setup.sequence_length:
@@ -56,6 +61,11 @@ class EstimateRequest:
             )
         if self.accumulation < 1:
             raise UsageError(f"{self.accumulation} micro-batches a step: there must be at least 1")
+
+    @property
+    def adds_up_whole(self) -> bool:
+        """Whether its program adds whole gradients up, and reduces them in the last micro-batch of a step."""
+        return any(fact.name == "reduces_each" and not fact.value for fact in self.taken)
 
     @property
     def sure_bytes(self) -> float:

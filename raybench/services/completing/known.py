@@ -70,6 +70,13 @@ def _networks() -> Iterable[str]:
     return PRESETS
 
 
+def _programs() -> Iterable[str]:
+    from raybench.performance_model.programs.program import every_name
+    from raybench.performance_model.programs.table import PROGRAMS
+
+    return every_name(PROGRAMS)
+
+
 KNOWN: Mapping[str, Callable[[], Iterable[str]]] = {
     "models": _models,
     "trained models": _trained_models,
@@ -81,4 +88,5 @@ KNOWN: Mapping[str, Callable[[], Iterable[str]]] = {
     "strategies": _strategies,
     "compared strategies": _compared_strategies,
     "networks": _networks,
+    "programs": _programs,
 }

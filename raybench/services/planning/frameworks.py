@@ -5,7 +5,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from raybench.performance_model.parallel.part import OUTER_STAGES, spare_places
-from raybench.performance_model.parallel.programs import by_torchtitan, torchtitan_config
+from raybench.performance_model.programs.torchtitan import by_torchtitan, torchtitan_config
 
 if TYPE_CHECKING:
     from raybench.performance_model.step.request import EstimateRequest
@@ -23,11 +23,11 @@ def cut_lines(way: "Way", torchrun: str) -> tuple[str, str]:
     """
     one = way.estimate.request
     if one.setup.strategy != "fsdp":
-        return f"{torchrun} pretrain_gpt.py", f"Megatron-LM, beside the model's own shape: {_megatron(way)}"
+        return f"{torchrun} pretrain_gpt.py", f"Megatron-LM, beside the model's own shape: {megatron_words(way)}"
     config = torchtitan_config(one.model.name)
-    if config is not None and by_torchtitan(one, one.setup) is not None:
-        return f"{torchrun} -m torchtitan.train", f"torchtitan: {_torchtitan(way, config)}"
-    if one.layout.expert > 1:
+    if one.program is None and config is not None and by_torchtitan(one, one.setup) is not None:
+        return f"{torchrun} -m torchtitan.train", f"torchtitan: {torchtitan_words(way, config)}"
+    if one.program is None and one.layout.expert > 1:
         return f"{torchrun} train.py", f"SageMaker's smp: {_sagemaker(way)}"
     return _accelerate(way), f"transformers: {trainer_batch(way)}"
 
@@ -72,7 +72,7 @@ def _sagemaker(way: "Way") -> str:
     return shlex.quote(json.dumps(told))
 
 
-def _megatron(way: "Way") -> str:
+def megatron_words(way: "Way") -> str:
     """Arguments of its training scripts; those of the model's shape are the user's."""
     one = way.estimate.request
     layout, setup = one.layout, one.setup
@@ -88,7 +88,8 @@ def _megatron(way: "Way") -> str:
     words += [f"--context-parallel-size {layout.context}"] if layout.context > 1 else []
     words += [f"--expert-model-parallel-size {layout.expert} {_DISPATCHED}"] if layout.expert > 1 else []
     words += ["--expert-tensor-parallel-size 1"] if one.model.experts and layout.has_whole_experts else []
-    words.append(f"--use-distributed-optimizer --micro-batch-size {setup.batch_size}")
+    words += ["--use-distributed-optimizer"] if setup.strategy == "zero1" else []
+    words.append(f"--micro-batch-size {setup.batch_size}")
     words.append(f"--global-batch-size {way.estimate.samples_per_step} --seq-length {setup.sequence_length}")
     words += _MEGATRON_TYPES.get(one.dtype, [])
     words += ["--optimizer sgd"] if setup.optimizer in ("sgd", "momentum") else []
@@ -118,11 +119,24 @@ def _uneven(places: int, stages: int, spare: int) -> list[str]:
     return [*words, *([f"--decoder-last-pipeline-num-layers {places // stages - last}"] if last else [])]
 
 
-def _torchtitan(way: "Way", config: tuple[str, str]) -> str:
+def _torchtitan_shards(request: "EstimateRequest") -> list[str]:
+    """Of what is no full shard over all replicas, which is torchtitan's default."""
+    layout, strategy = request.layout, request.setup.strategy
+    if strategy == "fsdp-grad-op":
+        return ["--parallelism.fsdp_reshard_after_forward=never"]
+    if strategy not in ("ddp", "fsdp-hybrid"):
+        return []
+    replicas = layout.data if strategy == "ddp" else layout.nodes
+    words = [f"--parallelism.data_parallel_replicate_degree={replicas}"]
+    return [*words, f"--parallelism.data_parallel_shard_degree={layout.data // replicas}"]
+
+
+def torchtitan_words(way: "Way", config: tuple[str, str] | None) -> str:
     """As version 0.3 takes them; activation checkpointing is a word of its own at the end."""
     one = way.estimate.request
     layout, setup = one.layout, one.setup
-    words = [f"--module {config[0]} --config {config[1]}"]
+    words = [f"--module {config[0]} --config {config[1]}"] if config else []
+    words += _torchtitan_shards(one)
     words.append(f"--parallelism.tensor_parallel_degree={layout.tensor}")
     words += [f"--parallelism.context_parallel_degree={layout.context}"] if layout.context > 1 else []
     words += [f"--parallelism.expert_parallel_degree={layout.expert}"] if layout.expert > 1 else []

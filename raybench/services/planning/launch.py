@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from raybench.errors import UsageError
 from raybench.performance_model.model_config import is_config
 from raybench.services.planning.frameworks import cut_lines, meeting_words, mixed_words, trainer_batch
+from raybench.services.planning.program_lines import program_lines
 
 if TYPE_CHECKING:
     from raybench.performance_model.step.request import EstimateRequest
@@ -73,6 +74,8 @@ def is_ours(request: "EstimateRequest") -> bool:
     """Whether raybench train has the way, whatever the model."""
     setup = request.setup
     adapted = bool(setup.quantized or setup.lora_rank)
+    if request.program is not None and request.program.starts != "raybench":
+        return False
     if request.layout.is_cut or setup.is_zero or setup.selective or (adapted and setup.strategy != "ddp"):
         return False
     is_known = setup.is_usual and setup.packing != "8bit"
@@ -113,6 +116,9 @@ def launch_lines(way: "Way") -> tuple[str, ...]:
     meeting = f"--nnodes {layout.nodes} {meeting}" if layout.nodes > 1 else "--standalone"
     torchrun = f"torchrun {meeting} --nproc-per-node {layout.node.ranks}"
     fp8 = (_FP8,) if way.estimate.request.dtype == "fp8" else ()
+    program = way.estimate.request.program
+    if program is not None and program.starts != "transformers":
+        return program_lines(way, program, torchrun)
     if layout.is_cut or setup.selective:
         return *cut_lines(way, torchrun), *(fp8 if setup.strategy == "fsdp" else ())
     start = _accelerate(way) if setup.strategy in _ACCELERATE else f"{torchrun} train.py"

@@ -49,8 +49,9 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     """All ways with the best first. Raises UsageError for what cannot be."""
     from raybench.documents.estimate import links_measured
     from raybench.documents.training_plan import TrainingPlan
+    from raybench.performance_model.programs.taken import with_method
 
-    request = estimate_request(_machine(options))
+    request = with_method(estimate_request(_machine(options)))
     per_step, assumed = _samples_per_step(options, request)
     ways = _ways(request, per_step, options)
     settings = measured_settings(options.machine)
@@ -76,14 +77,26 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         reason=conclusion.reason,
         ways=told,
         launch=launch_lines(ways[0]),
-        assumed=(*assumed, *_taken(request, per_step, goal), *_as_started(ways[0], request)),
+        assumed=(*assumed, *_taken(request, per_step, goal), *_as_started(ways[0], request), *_of_program(ways[0])),
         unknown=tuple(ways[0].estimate.unknown),
         measured=measured,
         fewest_nodes=_fewest(options, per_step, ways[0]),
         nodes_in_time=_in_time(options, told[0]),
         links_measured=links_measured(request.basis),
         price=_price(request),
+        program=request.program.name if request.program else None,
     )
+
+
+def _of_program(best: "Way") -> tuple[str, ...]:
+    """What was taken of the program that was named, and what was not tried since it has none."""
+    from raybench.performance_model.programs.taken import not_tried, taken_in_short
+
+    request = best.estimate.request
+    if request.program is None:
+        return ()
+    taken, lacking = taken_in_short(request), not_tried(request.program, request.layout)
+    return (*([taken] if taken else []), *([f"not tried: {lacking}"] if lacking else []))
 
 
 def _price(request: "EstimateRequest") -> str | None:
@@ -97,14 +110,20 @@ def _ways(
     from raybench.performance_model.training_plan import ways_to_train
 
     trained = options.method != "full" and is_trained(options.machine.model)  # of a whole model nobody asks
-    return ways_to_train(
-        request, per_step, cut=cut, as_run=lambda one: as_run(one, is_trained=trained), fitting_only=fitting_only
-    )
+
+    def run(one: "EstimateRequest") -> "EstimateRequest":
+        if one.program is not None and one.program.starts != "transformers":
+            return one
+        return as_run(one, is_trained=trained and one.program is None)
+
+    return ways_to_train(request, per_step, cut=cut, as_run=run, fitting_only=fitting_only)
 
 
 def _as_started(best: "Way", request: "EstimateRequest") -> tuple[str, ...]:
     """What is taken for granted of the program that runs the best way."""
-    found = best.estimate.request.setup
+    found, program = best.estimate.request.setup, request.program
+    if program is not None and program.starts != "transformers":
+        return ()
     as_asked = (found.masked_attention, found.compiled) == (request.setup.masked_attention, request.setup.compiled)
     is_taken = found.lora_rank and not as_asked and not found.masked_attention
     return (*([_EACH] if reduces_each(best) else []), *([ASSUMED] if is_taken else []))

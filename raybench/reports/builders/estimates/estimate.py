@@ -146,7 +146,9 @@ def _with_pools(memory: MemoryParts) -> str:
 def _to_tell(estimate: EstimateReport) -> str:
     """What a user can say to know more; nothing where both are said, and what programs keep with them differs."""
     said = estimate.step_seconds is not None and not {"--kernels", "--loss"} & {*estimate.not_said}
-    return "both are said, and what programs keep with them differs: " if said else "say --kernels and --loss, or "
+    if said:
+        return "both are said, and what programs keep with them differs: "
+    return f"say {'' if estimate.program else '--program, or '}--kernels and --loss, or "
 
 
 def _nearest(memory: MemoryParts, lead: str) -> str:
@@ -178,7 +180,12 @@ def open_notes(estimate: EstimateReport) -> Iterator[Block]:
     """What is slower than it needs to be, and which options are open."""
     yield from notes_of(list(estimate.advice), tone="warn")
     options = ", ".join(estimate.not_said)
-    yield from notes_of([f"not said: {options}; the step's bounds hold either way"] if options else [], tone="info")
+    text = f"not said: {options}; the step's bounds hold either way{_by_program(estimate)}"
+    yield from notes_of([text] if options else [], tone="info")
+
+
+def _by_program(estimate: EstimateReport) -> str:
+    return "" if estimate.program else "; --program NAME says them at once"
 
 
 def _forms(rows: Sequence[Row]) -> Iterator[tuple[Block, ...]]:

@@ -1,0 +1,1 @@
+"""Programs that train, and what each of them decides for its users."""

@@ -1,0 +1,130 @@
+"""What a program that trains decides for its users: values of a setup, each with the file that says so."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from raybench.performance_model.training_setup import Strategy
+
+Method = Literal["full", "lora", "qlora"]
+Cut = Literal["tensor", "context", "pipeline", "expert"]
+Starts = Literal["", "torchtitan", "megatron-lm", "transformers", "raybench"]
+Value = bool | int | float | str
+
+COMPUTED = "computed"  # of a size in bytes: the type of the computation
+# What a fact may be of: fields of a setup, by the name that a user reads, and which of them are sizes of an element.
+SIZES = {
+    "gradient_bytes": "gradients added up in",
+    "reduce_bytes": "gradients reduced in",
+    "parameter_bytes": "weights stored in",
+    "moment_bytes": "moments of the optimizer in",
+}
+_TYPES = {"4": "fp32", "2": "16 bits"}
+LABELS = SIZES | {
+    "kernels": "kernels",
+    "loss": "loss",
+    "compiled": "compiled",
+    "native_attention": "attention by the GPU's own instructions",
+    "masked_attention": "attention with a mask",
+    "reduces_each": "each micro-batch reduced",
+    "bucket_view": "gradients as views of buckets",
+    "sequence_parallel": "sequence parallelism",
+    "selective": "selective checkpointing",
+    "offloads_activations": "activations on the CPU",
+    "fused_optimizer": "fused optimizer",
+    "joined_projections": "joined projections",
+    "keeps_least": "leanest kernels",
+    "has_8bit_inputs": "inputs kept in 8 bits",
+    "on_streams": "gathered on streams",
+    "holds_inputs": "inputs held by hooks",
+    "wide_norms": "norms in fp32",
+    "wide_scores": "softmax of stored scores in fp32",
+    "whole_attention": "attention of all scores",
+    "flash_attention": "flash attention",
+    "upcast": "base cast up",
+    "packing": "packing",
+    "frozen_inputs": "inputs of frozen layers",
+    "optimizer_weights": "weights in the optimizer",
+    "adapter_dropout": "dropout of adapters",
+    "whole_state": "state whole",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One value that a program has, and the ``source`` (a file of it) that says so.
+
+    ``strategies`` and ``methods``: with which alone; none: with all. ``needs``: what else has to be so, of fields whose
+    values are known. ``is_default``: its users may choose another and hardly do. ``is_open``: they choose, and this is
+    the one that takes most; it stays unknown. Sizes of an element are bytes, or ``COMPUTED``. Raises ValueError for a
+    field that there is not.
+    """
+
+    name: str
+    value: Value
+    source: str
+    strategies: tuple[Strategy, ...] = ()
+    methods: tuple[Method, ...] = ()
+    needs: Mapping[str, Value] = field(default_factory=lambda: MappingProxyType({}))
+    is_default: bool = False
+    is_open: bool = False
+
+    def __post_init__(self) -> None:
+        unknown = {self.name, *self.needs} - {*LABELS, "checkpointing"}
+        if unknown:
+            raise ValueError(f"a program has no fact of {', '.join(sorted(unknown))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program: ``facts`` of it, of which the first that holds counts for a field.
+
+    ``strategies``, ``cuts`` and ``methods``: what it has of each. ``selective``: whether its selective checkpointing
+    keeps what torchtitan's does, else why not. ``whole_experts``: whether those that are spread are whole on tensor
+    ranks; None: either. ``planned``: what a plan has it told, before its facts. ``starts``:
+    whose command a plan prints; ``settings``: its own words for what a plan decides, where it prints no command, with
+    ``{batch}``, ``{accumulation}``, ``{samples}`` of a step, ``{length}``, ``{ranks}``, ``{nodes}``,
+    ``{checkpointing}`` (true or false).
+    """
+
+    name: str
+    title: str
+    strategies: tuple[Strategy, ...]
+    facts: tuple[Fact, ...]
+    aliases: tuple[str, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    methods: tuple[Method, ...] = ("full",)
+    selective: bool | str = False
+    whole_experts: bool | None = None
+    planned: tuple[Fact, ...] = ()
+    starts: Starts = ""
+    settings: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By which it may be asked for."""
+        return self.name, *self.aliases
+
+
+def told(fact: Fact, program: str, compute: str) -> str:
+    """``chunked, as torchtune has it (torchtune/modules/loss/...)``: what was taken of a program."""
+    by_default = " by default" if fact.is_default else ""
+    return f"{in_words(fact, compute)}, as {program} has it{by_default} ({fact.source})"
+
+
+def in_words(fact: Fact, compute: str) -> str:
+    """The value as a user reads it; ``compute``: the type of the computation."""
+    if isinstance(fact.value, bool):
+        value = "yes" if fact.value else "no"
+    elif fact.name in SIZES:
+        value = compute if fact.value == COMPUTED else _TYPES.get(str(fact.value), str(fact.value))
+    else:
+        value = str(fact.value)
+    return f"at most {value}" if fact.is_open else value
+
+
+def every_name(programs: Iterable[Program]) -> tuple[str, ...]:
+    """All names, the programs' own first."""
+    found = tuple(programs)
+    return (*(one.name for one in found), *(name for one in found for name in one.aliases))

@@ -1,0 +1,168 @@
+"""A request as the program that was named trains: its facts wherever the user says nothing. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from raybench.errors import UsageError
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.programs.program import (
+    COMPUTED,
+    LABELS,
+    SIZES,
+    Cut,
+    Fact,
+    Method,
+    Program,
+    Value,
+    in_words,
+    told,
+)
+from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.training_setup import Strategy, TrainingSetup, heaviest
+
+# Fields that `heaviest` decides where nobody says them.
+_DECIDED = ("on_streams", "wide_scores", "holds_inputs", "upcast")
+PLANNED_STRATEGIES: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp", "fsdp-hybrid")
+_CUTS: dict[Cut, str] = {
+    "tensor": "--tensor-parallel",
+    "context": "--context-parallel",
+    "pipeline": "--pipeline-parallel",
+    "expert": "--expert-parallel",
+}
+
+
+def with_program(request: EstimateRequest, *, planned: bool = False) -> EstimateRequest:
+    """The request with what its program decides; as it is where it names none.
+
+    ``request``: with what the user said alone, which wins. ``planned``: with what a plan has the program told, too.
+    """
+    program = request.program
+    if program is None:
+        return request
+    asked = _undecided(request)
+    for fact in (*(program.planned if planned else ()), *program.facts):
+        if _holds(fact, asked):
+            asked = _with(asked, fact)
+    decided = heaviest(asked.setup, kernels_known=asked.kernels_known, loss_known=asked.loss_known)
+    if program.whole_experts and asked.layout.expert > 1 and asked.layout.expert_cut is None:
+        asked = replace(asked, layout=replace(asked.layout, expert_cut=1))
+    own: dict[str, Any] = {fact.name: fact.value for fact in asked.taken if fact.name in _DECIDED}
+    return replace(asked, setup=replace(decided, **own))
+
+
+def what_is_taken(request: EstimateRequest) -> Mapping[str, str]:
+    """Of each figure that is the program's: what it is, and which of its files says so."""
+    program = request.program
+    if program is None:
+        return {}
+    taken = {LABELS[fact.name]: told(fact, program.title, request.dtype) for fact in request.taken}
+    return {"program": program.title, **taken}
+
+
+def taken_in_short(request: EstimateRequest) -> str:
+    """``as torchtitan has it: kernels fused, loss fused``; empty where nothing was taken."""
+    program = request.program
+    words = ", ".join(f"{LABELS[fact.name]} {in_words(fact, request.dtype)}" for fact in request.taken)
+    return f"as {program.title} has it: {words}" if program is not None and words else ""
+
+
+def refused(program: Program, request: EstimateRequest) -> str | None:
+    """Why the program cannot train so: a strategy, a way to cut the model, or adapters that it has not; else None."""
+    setup, title = request.setup, program.title
+    if setup.strategy not in program.strategies and request.layout.world_size > 1:
+        return f"{title} has no {setup.strategy}; it has {', '.join(program.strategies)} (--strategy)"
+    cut = next((one for one in _cuts_of(request) if one not in program.cuts), None)
+    if cut is not None:
+        has = ", ".join(_CUTS[one] for one in program.cuts) or "nothing that cuts a model"
+        return f"{title} has no {_CUTS[cut]}; it has {has}"
+    whole, layout = program.whole_experts, request.layout
+    is_spread = layout.expert > 1 and layout.tensor > 1 and layout.expert_cut is not None
+    if whole is not None and is_spread and layout.has_whole_experts != whole:
+        return f"{title} has experts {'whole on' if whole else 'cut over'} tensor ranks (--expert-tensor-parallel)"
+    method = method_of(setup)
+    if method not in program.methods:
+        return f"{title} trains no adapters that way ({method}); it has {', '.join(program.methods)}"
+    if setup.selective and program.selective is not True:
+        why = program.selective or "it has none"
+        return f"--selective-checkpointing is torchtitan's, and of {title} another: {why}; leave it out"
+    return None
+
+
+def checked(request: EstimateRequest) -> EstimateRequest:
+    """The request, as its program can train it. Raises UsageError for what that has not."""
+    why = request.program and refused(request.program, request)
+    if why:
+        raise UsageError(f"--program {request.program.name if request.program else ''}: {why}")
+    return request
+
+
+def with_method(request: EstimateRequest) -> EstimateRequest:
+    """The request, as its program trains such parameters by any strategy. Raises UsageError where it trains none."""
+    program = request.program
+    if program is not None and method_of(request.setup) not in program.methods:
+        checked(replace(request, setup=replace(request.setup, strategy=program.strategies[0])))
+    return request
+
+
+def not_tried(program: Program, layout: Layout) -> str:
+    """``torchtitan has no zero1, zero2``: what a plan tries of other programs; empty where it tries all."""
+    if layout.world_size == 1:
+        return ""
+    lacks: list[str] = [one for one in PLANNED_STRATEGIES if one not in program.strategies]
+    lacks += [_CUTS[one] for one in _CUTS if one not in program.cuts]
+    return f"{program.title} has no {', '.join(lacks)}" if lacks else ""
+
+
+def method_of(setup: TrainingSetup) -> Method:
+    """All parameters, adapters, or adapters over a base in few bits."""
+    if not setup.lora_rank:
+        return "full"
+    return "qlora" if setup.quantized else "lora"
+
+
+def _cuts_of(request: EstimateRequest) -> tuple[Cut, ...]:
+    return tuple(cut for cut in _CUTS if getattr(request.layout, cut) > 1)
+
+
+def _undecided(request: EstimateRequest) -> EstimateRequest:
+    """Without what was taken for the heaviest, which depends on what is known."""
+    setup = replace(request.setup, **dict.fromkeys(_DECIDED, False), loss_open=False)  # type: ignore[arg-type]
+    return replace(request, setup=setup if request.loss_known else replace(setup, loss="plain"), taken=())
+
+
+def _holds(fact: Fact, request: EstimateRequest) -> bool:
+    """Whether it is so here, and nobody has said otherwise: the user, or a fact before it."""
+    setup = request.setup
+    if fact.name in request.said or any(one.name == fact.name for one in request.taken):
+        return False
+    if fact.strategies and setup.strategy not in fact.strategies:
+        return False
+    if fact.methods and method_of(setup) not in fact.methods:
+        return False
+    return all(_known(request, name) == value for name, value in fact.needs.items())
+
+
+def _known(request: EstimateRequest, name: str) -> Value | None:
+    """A field's value; None where it is not known."""
+    is_open = {"kernels": not request.kernels_known, "loss": not request.loss_known}
+    if name == "reduces_each":
+        return not request.setup.whole_gradients
+    return None if is_open.get(name) else getattr(request.setup, name)
+
+
+def _with(request: EstimateRequest, fact: Fact) -> EstimateRequest:
+    setup, known = request.setup, not fact.is_open
+    value: Any = setup.compute_bytes if fact.name in SIZES and fact.value == COMPUTED else fact.value
+    taken = (*request.taken, fact)
+    if fact.name == "reduces_each":
+        whole = not value and request.accumulation > 1
+        return replace(request, setup=replace(setup, whole_gradients=whole), taken=taken)
+    request = replace(request, setup=replace(setup, **{fact.name: value}), taken=taken)
+    if fact.name == "kernels":
+        return replace(request, kernels_known=known)
+    if fact.name == "loss":
+        return replace(request, loss_known=known)
+    if fact.name == "gradient_bytes":
+        return replace(request, gradients_known=known)
+    return replace(request, reduce_bytes=value) if fact.name == "reduce_bytes" else request

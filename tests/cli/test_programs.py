@@ -1,0 +1,170 @@
+"""``--program``: what a program decides is taken as it has it, and what it has not is not tried."""
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from raybench.cli.estimate import command as estimate
+from raybench.cli.planning.plan import command as plan
+from raybench.errors import UsageError
+from raybench.performance_model.estimate import estimate as estimated
+from raybench.performance_model.programs.program import Fact, every_name
+from raybench.performance_model.programs.table import PROGRAMS, program_named
+from raybench.performance_model.programs.taken import refused, with_program
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.services.estimate import EstimateOptions, estimate_request
+
+ON_64 = ("--model", "llama-8b", "--world-size", "64", "--node-type", "p5.48xlarge", "--strategy", "fsdp")
+PLAN = ("llama-8b", "--nodes", "2", "--node-type", "p5.48xlarge")
+
+
+def told(*arguments: str) -> dict[str, Any]:
+    result = CliRunner().invoke(estimate, [*arguments, "--json"], catch_exceptions=False)
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def planned(*arguments: str) -> dict[str, Any]:
+    result = CliRunner().invoke(plan, [*arguments, "--json"], catch_exceptions=False)
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_what_a_program_has_is_taken_with_the_file_that_says_so() -> None:
+    """Compiled by torchtitan, kernels and loss are fused: as if each had been said."""
+    found = told(*ON_64, "--program", "torchtitan", "--compile")
+    assert found["program"] == "torchtitan"
+    assert found["basis"]["loss"].startswith("fused, as torchtitan has it (torchtitan/")
+    words = ("--compile", "--kernels", "fused", "--loss", "fused", "--native-attention", "--no-masked-attention")
+    said = told(*ON_64, *words)
+    assert found["step_seconds"] == pytest.approx(said["step_seconds"], rel=5e-3)  # but for the fused optimizer
+    assert found["memory"]["peak"] <= said["memory"]["peak"]
+
+
+def test_without_a_program_nothing_is_taken() -> None:
+    found = told(*ON_64)
+    assert found["program"] is None
+    assert "loss" not in found["basis"]
+    shown = CliRunner().invoke(estimate, list(ON_64)).output
+    assert "--program NAME says them at once" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        (("--loss", "plain"), "loss"),
+        (("--kernels", "plain"), "kernels"),
+        (("--no-native-attention",), "attention by the GPU's own instructions"),
+        (("--reduce-dtype", "bf16"), "gradients reduced in"),
+        (("--parameter-dtype", "bf16"), "weights stored in"),
+        (("--reduce-last",), "each micro-batch reduced"),
+    ],
+)
+def test_what_the_user_says_wins(option: tuple[str, ...], name: str) -> None:
+    program = ("--program", "torchtitan", "--compile", "--gradient-accumulation-steps", "2")
+    assert name in told(*ON_64, *program)["basis"]
+    assert name not in told(*ON_64, *program, *option)["basis"]
+
+
+def test_what_a_program_leaves_to_its_users_stays_open() -> None:
+    """Liger is on or off: with transformers memory lies between the two, and the loss follows what is said."""
+    options = EstimateOptions(strategy="fsdp", gpu="h100", world_size=8, program="transformers")
+    request = with_program(estimate_request(options))
+    assert (request.kernels_known, request.loss_known, request.setup.loss) == (False, False, "transformers")
+    found = estimated(request)
+    assert found.least_peak < found.peak
+    for kernels, loss in (("plain", "transformers"), ("fused", "chunked")):
+        said = with_program(estimate_request(EstimateOptions(program="transformers", kernels=kernels, gpu="h100")))
+        assert (said.setup.loss, said.loss_known) == (loss, True)
+
+
+def test_an_unknown_program_is_answered_with_the_nearest_and_all() -> None:
+    with pytest.raises(UsageError, match=r"no program 'torchtitn'; did you mean 'torchtitan'\? There are: .*megatron"):
+        told("--program", "torchtitn")
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "why"),
+    [
+        ("torchtitan", ("--strategy", "zero1"), "torchtitan has no zero1; it has ddp, fsdp"),
+        ("megatron-lm", ("--strategy", "zero2"), "Megatron-LM has no zero2"),
+        ("transformers", ("--strategy", "ddp", "--pp", "2"), "transformers has no --pipeline-parallel"),
+        ("torchtitan", ("--strategy", "fsdp", "--lora-rank", "8"), "trains no adapters that way"),
+        ("torchtitan", ("--strategy", "fsdp", "--tp", "2", "--ep", "4", "--etp", "2"), "experts whole on tensor ranks"),
+        ("megatron-lm", ("--strategy", "zero1", "--selective-checkpointing"), "computes attention again alone"),
+    ],
+)
+def test_what_a_program_has_not_is_refused(program: str, arguments: tuple[str, ...], why: str) -> None:
+    model = "mixtral-8x7b" if "--ep" in arguments else "llama-8b"
+    asked = ("--model", model, "--world-size", "8", "--gpu", "H100", *arguments)
+    with pytest.raises(UsageError, match=why):
+        told(*asked, "--program", program)
+    assert told(*asked)["strategy"] == arguments[1]
+
+
+@pytest.mark.parametrize(
+    ("program", "strategies", "lacking", "start"),
+    [
+        ("torchtitan", {"ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid"}, "torchtitan has no zero1", "torchtitan.train"),
+        ("megatron-lm", {"ddp", "zero1"}, "Megatron-LM has no zero2", "pretrain_gpt.py"),
+        ("transformers", {"ddp", "zero1", "zero2", "fsdp", "fsdp-grad-op", "fsdp-hybrid"},
+         "transformers has no --pipeline-parallel", "train.py"),
+    ],
+)  # fmt: skip
+def test_a_plan_tries_what_the_program_has_and_prints_its_command(
+    program: str, strategies: set[str], lacking: str, start: str
+) -> None:
+    found = planned(*PLAN, "--program", program)
+    assert found["program"] == program
+    assert {way["strategy"] for way in found["ways"]} <= strategies
+    assert any(one.startswith(f"not tried: {lacking}") for one in found["assumed"])
+    assert start in found["launch"][0]
+    assert not any(way["command"] for way in found["ways"])
+    tried = {way["strategy"] for way in planned(*PLAN)["ways"]}
+    assert program == "transformers" or tried > {way["strategy"] for way in found["ways"]}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "words"),
+    [
+        ("ddp", "--parallelism.data_parallel_replicate_degree=16 --parallelism.data_parallel_shard_degree=1"),
+        ("fsdp-hybrid", "--parallelism.data_parallel_replicate_degree=2 --parallelism.data_parallel_shard_degree=8"),
+        ("fsdp-grad-op", "--parallelism.fsdp_reshard_after_forward=never"),
+    ],
+)
+def test_torchtitan_is_told_how_replicas_share(strategy: str, words: str) -> None:
+    found = planned("Qwen/Qwen3-0.6B", *PLAN[1:], "--program", "torchtitan", "--full")
+    starts = {way["strategy"]: way["launch"] for way in found["ways"] if way["fits"]}
+    assert words in starts[strategy][1]
+
+
+def test_a_model_that_torchtitan_has_no_configuration_of_is_said() -> None:
+    found = planned("mistral-7b", *PLAN[1:], "--program", "torchtitan")
+    assert "torchtitan has no configuration of" in found["launch"][1]
+
+
+class TestTable:
+    """Each program is data, and all of it can be used."""
+
+    def test_names_are_of_one_program_each(self) -> None:
+        names = every_name(PROGRAMS)
+        assert len(names) == len(set(names))
+        assert all(program_named(name).title for name in names)
+
+    @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
+    def test_its_facts_hold_of_something_and_each_has_a_source(self, program: Any) -> None:
+        fields = {*TrainingSetup.__dataclass_fields__, "reduces_each"}
+        assert all(fact.name in fields and fact.source for fact in (*program.planned, *program.facts))
+        taken: set[str] = set()
+        for strategy in program.strategies:
+            options = EstimateOptions(strategy=strategy, gpu="h100", program=program.name)
+            request = estimate_request(options)
+            assert refused(program, request) is None
+            taken |= {fact.name for fact in with_program(request).taken}
+        assert taken
+
+    def test_a_fact_of_nothing_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="no fact of kernel"):
+            Fact(name="kernel", value="fused", source="a file")

@@ -192,7 +192,12 @@ def _stage_memory(model: Transformer, setup: TrainingSetup, layout: Layout, in_f
         context=CONTEXT_BYTES + (NCCL_BYTES if layout.world_size > 1 else 0),
         fragmentation=0,
         moments={
-            name: int(size + (copies if has_buckets(setup, name) else 0) + (0 if name == "update" else step.waiting))
+            name: int(
+                size
+                + (copies if has_buckets(setup, name) else 0)
+                + (0 if name == "update" else step.waiting)
+                + step.outputs(name)
+            )
             for name, size in moments.items()
         },
         gradients_kept=setup.keeps_gradients,

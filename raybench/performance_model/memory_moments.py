@@ -50,6 +50,7 @@ ZERO_LIVE = 10**9
 # Blocks whose activations are on the GPU where they are offloaded: of those a few tensors wait for the copy (five in
 # torchtune's OffloadActivations), and the next come back while one block is in its backward pass.
 _BLOCKS_WHILE_OFFLOADED = 2
+_FP32_BYTES = 4
 # The moments of shards at which those gradients are there that a backward pass has made.
 WITH_GRADIENTS = frozenset({"first block, backward", "embedding, backward", "embedding, reduce", "update"})
 
@@ -131,6 +132,21 @@ class Step:
     def activations(self, blocks: int) -> float:
         """Kept of the first so many blocks, the last of which is in its backward pass."""
         return self.kept(blocks - 1) + max(self.block_activations, self.kept_of_block)
+
+    def outputs(self, moment: str) -> float:
+        """What a loop holds of the model's outputs: keys and values, and with the last ones the logits, in fp32.
+
+        Those of the last step are let go with the next ones, so that both are there before the backward pass.
+        """
+        if not self.setup.keeps_outputs:
+            return 0.0
+        width = 2 * self.model.key_value_heads * self.model.head_size * self.setup.compute_bytes
+        caches = float(self.setup.tokens * self.model.layers * width)
+        last = caches + self.setup.tokens * self.model.vocabulary * _FP32_BYTES
+        if moment == "update":
+            return last
+        new = caches if self.setup.checkpointing else 0.0  # else autograd keeps them
+        return new + (last if moment == "loss" else 0.0)
 
     @property
     def held(self) -> float:

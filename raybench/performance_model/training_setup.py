@@ -101,7 +101,10 @@ class TrainingSetup:
     0 takes those of the programs that have the strategy: zero2, which is DeepSpeed's, the compute type, others fp32.
     ``reduce_bytes``: an element of what FSDP sums over ranks, and over micro-batches with ``whole_gradients``.
     ``selective``: what attention and every second matrix product give is kept, the rest computed again (torchtitan).
-    ``recompute_modules``: those of each block that Megatron-LM computes again, and nothing else.
+    ``keeps_outputs``: a loop of its own over transformers' model, which gives keys and values of all layers beside the
+    logits (``use_cache``, which only its own checkpointing and its Trainer switch off), and holds them until the next
+    forward pass has given others. ``recompute_modules``: those of each block that Megatron-LM computes again, and
+    nothing else.
     ``offload``: optimizer state, or parameters and gradients too, in the memory of the CPU. ``sequence_parallel``:
     tensor parallelism spreads what is as wide as the model (Korthikanti et al. 2022), here over ``sequence_shards``.
     """
@@ -152,6 +155,7 @@ class TrainingSetup:
     moment_bytes: int = 0
     offloads_activations: bool = False
     recompute_modules: tuple[RecomputedModule, ...] = ()
+    keeps_outputs: bool = False
 
     def __post_init__(self) -> None:
         own = self.compute_bytes if self.strategy == "zero2" else _FP32_BYTES

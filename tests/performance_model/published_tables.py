@@ -31,7 +31,7 @@ _WITH_DROPOUT = (
     "fsdp_qlora",
     "fsdp_qlora 2024-01",
     "VectorLM",
-    *("FlagPerf", "GLM-4", "lit-llama", "universal-llm-trainer", "MLPerf v4.1"),
+    *("FlagPerf", "GLM-4", "lit-llama", "universal-llm-trainer", "MLPerf v4.1", "DLRover ATorch"),
 )
 _JOINED = ("LitGPT", "LitGPT threads", "lightning-thunder", "lit-llama")
 # Under FSDP's first form with transformers' reentrant checkpointing, adapters wrapped on their own as peft does:
@@ -44,8 +44,10 @@ _HOLD_FROZEN_INPUTS = ("fsdp_qlora 2024-01",)
 _FSDP2 = (
     *("torchtitan", "torchao", "torchtune", "torchtune threads", "KempnerForge", "NeMo", "OLMo-core", "MaxText"),
     *("SmolLM3 FSDP2 blog", "prime-rl benchmarks"),
-    "cluster-bench",
+    *("cluster-bench", "AWS torchtitan"),
 )
+# Loops of their own over transformers' model, which does not know that its blocks are computed again.
+_KEEP_OUTPUTS = ("DLRover ATorch",)
 # transformers from 4.40.0 (April 2024) to the summer gave sdpa a mask whether a sample was padded or not.
 _MASKED = ("chenyaofo",)
 _NOT_MASKED = ("LLaMA-Factory", "fms-acceleration")  # by flash-attn, which takes lengths
@@ -181,6 +183,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         holds_inputs=_holds_inputs(row),
         frozen_inputs=_frozen_inputs(row["source"]),
         adapter_dropout=row["source"] in _WITH_DROPOUT,
+        keeps_outputs=row["source"] in _KEEP_OUTPUTS and row["strategy"] == "fsdp",
         joined_projections=row["source"] in _JOINED,
         masked_attention=True if row["source"] in _MASKED else False if row["source"] in _NOT_MASKED else None,
         offload="none" if row["offload"] in ("", "activations") else row["offload"],  # type: ignore[arg-type]

@@ -210,3 +210,22 @@ def test_programs_with_zero_2_spread_no_sequence_over_tensor_ranks_unless_told(
     setup = replace(SETUP, strategy=strategy, sequence_parallel=said)
     two = Layout(world_size=8, ranks_per_node=8, tensor=2)
     assert local_setup(setup, two).sequence_shards == (2 if spread else 1)
+
+
+def test_a_loop_that_holds_the_models_outputs_has_the_caches_of_two_steps_at_the_loss() -> None:
+    """transformers' ``use_cache`` under a checkpointing that is not its own: DLRover's FSDP, 29 GiB that came and went.
+
+    Without checkpointing autograd keeps this step's keys and values anyway.
+    """
+    setup = TrainingSetup(batch_size=4, sequence_length=4096, strategy="fsdp", checkpointing=True, loss="transformers")
+    cache = 4 * 4096 * 32 * 2 * 4096 * 2
+    logits = 4 * 4096 * 32000 * 4
+    for checkpointing, new in ((True, cache), (False, 0)):
+        own = replace(setup, checkpointing=checkpointing)
+        plain, holding = (
+            estimate_memory(MODEL, replace(own, keeps_outputs=said), EIGHT).moments for said in (False, True)
+        )
+        more = {name: holding[name] - plain[name] for name in plain}
+        assert more.pop("loss") == new + cache + logits
+        assert more.pop("update") == cache + logits
+        assert set(more.values()) == {new}

@@ -110,6 +110,9 @@ _OPTIONS: list[Any] = [
     click.option("--masked-attention/--no-masked-attention", default=None, help="Attention that is given a mask, as "
                  "transformers' sdpa is with padded samples (not with packing or flash_attention_2): all scores, by a "
                  "slower kernel.  [default: unknown where it may be, the bounds hold either way]"),
+    click.option("--dropout/--no-dropout", default=None, help="Whether what attention and the MLP give is dropped in "
+                 "part, whose masks are kept: Megatron-LM's default.  [default: as the model's config.json has it; a "
+                 "preset drops nothing]"),
     click.option("--bucket-view/--no-bucket-view", default=None, help="DDP with gradient_as_bucket_view, as raybench "
                  "trains, or with buckets as a copy of the gradients.  [default: the program's, else on]"),
     click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones "
@@ -123,6 +126,9 @@ _OPTIONS: list[Any] = [
                  "sets it; H100 and H200 SXM.  [default: 700]"),
     click.option("--lora-rank", type=int, default=0, help="Train adapters of this rank only; the base is frozen."),
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
+    click.option("--autocast/--no-autocast", default=True, help="With --lora-rank: autocast or mixed precision "
+                 "casts; or, in a loop of one's own over a model in 16 bits, each adapter in fp32 its own input, which "
+                 "is kept (peft).  [default: on]"),
     click.option("--qlora", is_flag=True, help="The frozen base in 4 bits; needs --lora-rank."),
     click.option("--base-dtype", type=click.Choice(["nf4", "int8", "fp8"]), help="Of the frozen base's linear layers, "
                  "with --lora-rank.  [default: that of the computation; nf4 with --qlora]"),

@@ -43,7 +43,8 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     if model.head_norms:
         norms += (inner + model.key_value_heads * model.head_size) * _norm_width(model, setup)
     read = readers * width * model.hidden / setup.sequence_shards
-    dropped = _dropout_bytes_per_token(model, setup) + (2 * model.hidden if model.drops else 0)  # a mask of each
+    masks = 2 * model.hidden / setup.sequence_shards if model.drops else 0  # of what attention and the MLP give
+    dropped = _dropout_bytes_per_token(model, setup) + _cast_bytes_per_token(model, setup) + masks
     return norms + read + dropped + attention + feedforward_bytes_per_token(model, setup)
 
 
@@ -122,12 +123,23 @@ def _dropout_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     return float(each * sum(linears[name][0] for name in targets))
 
 
+def _cast_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
+    """The input of each adapter in its own type, where nothing else casts; a dropout leaves as much in its place."""
+    if not setup.casts_inputs:
+        return 0.0
+    linears = model.linears()
+    targets = (name for name in setup.lora_targets or linears if name in linears)
+    return float(setup.stored_bytes * sum(linears[name][0] * computing(model, name) for name in targets))
+
+
 def inputs_kept(model: Transformer, setup: TrainingSetup) -> frozenset[str]:
     """The linear layers whose inputs autograd keeps: those that are trained, or have an adapter.
 
     bitsandbytes' 4-bit layers kept theirs though they are frozen, up to 0.43.1 (MatMul4Bit, autograd/_functions.py).
     """
     linears = frozenset(model.linears())
+    if setup.casts_inputs and not _keeps_frozen_inputs(setup):  # adapters keep a cast of theirs
+        return frozenset()
     if not setup.lora_targets or _keeps_frozen_inputs(setup):
         return linears
     return linears & frozenset(setup.lora_targets)

@@ -75,8 +75,10 @@ class TrainingSetup:
     element-wise kernels; None: unknown. ``packing``: of a 4-bit base, whose kernels unpack it at their own speeds
     (bitsandbytes and torchao, or GPTQ's). ``optimizer_weights``: shards in the compute type, of which the optimizer
     keeps fp32 copies of its own and makes fp32 copies of their gradients to update them (InternEvo over FSDP; always so
-    with zero3, which is DeepSpeed's). ``adapter_dropout``: LoRA's, before each adapter. ``joined_projections``: one
-    matrix product gives q, k and v, which then share one tensor (LitGPT, GPT-NeoX). ``keeps_least``: the leanest of
+    with zero3, which is DeepSpeed's). ``adapter_dropout``: LoRA's, before each adapter. ``autocast``: False:
+    nothing casts but adapters in fp32 over a base in 16 bits, each of which casts its input and keeps that.
+    ``joined_projections``: one matrix product gives q, k and v, which then share one tensor (LitGPT, GPT-NeoX).
+    ``keeps_least``: the leanest of
     fused kernels: attention over keys and values that groups of heads share without copies of them (FlashAttention-2),
     SwiGLU whose SiLU is computed again (Liger, Megatron-LM). ``has_8bit_inputs``: with fp8, linear layers keep their
     inputs in it (Transformer Engine). ``holds_inputs``: hooks of FSDP's first form on frozen blocks' inputs
@@ -140,6 +142,7 @@ class TrainingSetup:
     packing: Packing = "nf4"
     optimizer_weights: bool = False
     adapter_dropout: bool = False
+    autocast: bool = True
     joined_projections: bool = False
     keeps_least: bool = False
     has_8bit_inputs: bool = False
@@ -259,7 +262,12 @@ class TrainingSetup:
     @property
     def has_autocast(self) -> bool:
         """Whether layers compute in another type than that of what is trained."""
-        return self.stored_bytes > self.compute_bytes
+        return self.autocast and self.stored_bytes > self.compute_bytes
+
+    @property
+    def casts_inputs(self) -> bool:
+        """Whether each adapter casts what it reads to its own type (peft, tuners/lora/layer.py, _cast_input_dtype)."""
+        return self.lora_rank > 0 and not self.autocast and self.stored_bytes > self.compute_bytes
 
     @property
     def casts_weights(self) -> bool:
@@ -340,7 +348,7 @@ def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> 
     is_fsdp = setup.strategy.startswith("fsdp")
     setup = replace(setup, loss_open=not loss_known)
     setup = replace(setup, on_streams=setup.strategy == "zero3" or (setup.is_sharded and not kernels_known))
-    casts_up = setup.quantized and setup.packing != "gptq" and not is_fsdp
+    casts_up = setup.quantized and setup.packing != "gptq" and not is_fsdp and setup.autocast
     by_autocast = setup.has_autocast and setup.kernels == "plain" and not loss_known
     theirs = setup.loss.startswith("transformers") or by_autocast
     stores_wide = not setup.flash_attention and (not kernels_known or theirs)

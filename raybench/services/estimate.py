@@ -84,6 +84,7 @@ class EstimateOptions:
     no_flash_attention: bool = False
     native_attention: bool | None = None
     masked_attention: bool | None = None
+    dropout: bool | None = None
     bucket_view: bool | None = None
     kernels: "Kernels | None" = None
     loss: "Loss | None" = None
@@ -91,6 +92,7 @@ class EstimateOptions:
     power_limit: float | None = None
     lora_rank: int = 0
     lora_targets: str | None = None
+    autocast: bool = True
     qlora: bool = False
     base_dtype: str | None = None
     efficiency: str | None = None
@@ -256,14 +258,16 @@ def _model(options: EstimateOptions) -> "Transformer":
         model = model_of_config(options.model)
     else:
         model = preset_named(options.model, others=released_names())
-    return model.resized(**changes) if changes else model
+    model = model.resized(**changes) if changes else model
+    return model if options.dropout is None else replace(model, drops=options.dropout)
 
 
 def _counted(options: EstimateOptions, changes: dict[str, int]) -> "Transformer":
     in_part = options.selective_checkpointing or options.recompute_modules
-    if changes or options.lora_rank or in_part:
-        again = "--selective-checkpointing" if options.selective_checkpointing else "--recompute-modules"
-        given = "its sizes" if changes else "LoRA" if options.lora_rank else again
+    if changes or options.lora_rank or in_part or options.dropout is not None:
+        part = "--selective-checkpointing" if options.selective_checkpointing else "--recompute-modules"
+        rest = part if in_part else "--dropout"
+        given = "its sizes" if changes else "LoRA" if options.lora_rank else rest
         raise UsageError(f"--model {options.model} is taken as it is; {given} cannot be chosen beside an import path")
     length = at_least_one(options.sequence_length, "--sequence-length") or _COUNTED_LENGTH
     return counted_model(options.model, sequence_length=length, dtype=options.dtype)
@@ -295,6 +299,7 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         gradients_kept=options.accumulation > 1 or _keeps_gradients(options, strategy),
         whole_gradients=options.accumulation > 1 and options.reduce_each is False,
         lora_rank=options.lora_rank,
+        autocast=options.autocast,
         lora_targets=() if options.lora_targets is None else targets_of(options.lora_targets),
         quantized=options.qlora or options.base_dtype is not None,
         packing=_packing(options),

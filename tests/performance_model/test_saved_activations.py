@@ -70,6 +70,45 @@ def test_a_blocks_saved_bytes_are_those_of_the_formula(name: str, precision: str
     )
 
 
+class Adapted(torch.nn.Module):
+    """A frozen linear layer with an adapter in fp32, as peft computes it where nothing casts for it."""
+
+    def __init__(self, base: "torch.nn.Linear") -> None:
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.down = torch.nn.Linear(base.in_features, 4, bias=False)
+        self.up = torch.nn.Linear(4, base.out_features, bias=False)
+
+    def forward(self, hidden: "torch.Tensor") -> "torch.Tensor":
+        result = self.base(hidden)
+        return result + self.up(self.down(hidden.float())).to(result.dtype)
+
+
+@pytest.mark.parametrize("targets", [(), ("q_proj", "v_proj", "down_proj")])
+def test_adapters_in_fp32_that_nothing_casts_for_keep_their_inputs_in_fp32(targets: tuple[str, ...]) -> None:
+    block = training.Block(GATED, PLAIN).to(torch.bfloat16).requires_grad_(False)
+    for name, module in list(block.named_modules()):
+        parent, _, own = name.rpartition(".")
+        if isinstance(module, torch.nn.Linear) and (own in targets or not targets):
+            setattr(block.get_submodule(parent), own, Adapted(module))
+    own = {parameter.untyped_storage().data_ptr() for parameter in block.parameters()}
+    kept: dict[int, int] = {}
+
+    def pack(tensor):
+        if tensor.untyped_storage().data_ptr() not in own:
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    hidden = torch.randn(BATCH, LENGTH, WIDTH, dtype=torch.bfloat16, requires_grad=True)
+    flash = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION)
+    with flash, torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        block(hidden, training._angles(torch.arange(LENGTH), GATED.head_size // 2, PLAIN))
+    told = TrainingSetup(batch_size=BATCH, sequence_length=LENGTH, lora_rank=4, lora_targets=targets, autocast=False)
+    counted = block_activation_bytes_per_token(GATED, told) * told.tokens
+    assert counted == pytest.approx(sum(kept.values()), rel=0.03)
+    assert block_activation_bytes_per_token(GATED, replace(told, autocast=True)) * told.tokens < 0.97 * counted
+
+
 @pytest.mark.parametrize("name", ["gated", "grouped", "gelu"])
 def test_selective_checkpointing_keeps_what_every_second_product_gives(name: str) -> None:
     """torchtitan's policy: that of the first, third, ... matrix product in the order in which they are computed."""

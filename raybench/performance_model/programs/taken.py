@@ -83,9 +83,16 @@ def refused(program: Program, request: EstimateRequest) -> str | None:
     method = method_of(setup)
     if method not in program.methods:
         return f"{title} trains no adapters that way ({method}); it has {', '.join(program.methods)}"
+    return _refused_in_part(program, setup)
+
+
+def _refused_in_part(program: Program, setup: TrainingSetup) -> str | None:
+    """The same of what is computed again in part."""
+    if setup.recompute_modules and program.starts != "megatron-lm":
+        return f"--recompute-modules are Megatron-LM's, and {program.title} has none; leave them out"
     if setup.selective and program.selective is not True:
         why = program.selective or "it has none"
-        return f"--selective-checkpointing is torchtitan's, and of {title} another: {why}; leave it out"
+        return f"--selective-checkpointing is torchtitan's, and of {program.title} another: {why}; leave it out"
     return None
 
 

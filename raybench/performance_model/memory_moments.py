@@ -224,6 +224,7 @@ class Step:
         each = self.setup.compute_bytes
         taken = {
             "plain": _COMPILED_LOSS_COPIES * each if self.setup.compiles_loss else plain,
+            "compiled": _COMPILED_LOSS_COPIES * each,
             "fused": _FUSED_LOSS_COPIES * each,
             "transformers": _COPIED_LOSS_BYTES,
             "transformers-whole": plain,

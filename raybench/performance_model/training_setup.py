@@ -13,7 +13,15 @@ Offload = Literal["none", "optimizer", "all"]
 Kernels = Literal["plain", "fused"]
 RecomputedModule = Literal["core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]
 Loss = Literal[
-    "plain", "fused", "fused-fp32", "chunked", "narrow", "transformers", "transformers-whole", "transformers-kept"
+    "plain",
+    "compiled",
+    "fused",
+    "fused-fp32",
+    "chunked",
+    "narrow",
+    "transformers",
+    "transformers-whole",
+    "transformers-kept",
 ]
 Packing = Literal["nf4", "nf4-single", "gptq", "8bit"]
 FrozenInputs = Literal["dropped", "kept", "held"]
@@ -68,9 +76,10 @@ class TrainingSetup:
     entropy in fp32, fused over logits in the compute type that become their own gradient, in chunks whose logits are
     never there at once (Liger's fused linear cross entropy, torchtune's chunked one), as transformers has it: on a
     shifted copy of logits in fp32 that are kept as well (``whole``: on themselves, as from its 4.49 on), or on such a
-    copy in the compute type (``narrow``: fp16 by DeepSpeed). ``upcast``: what of a 4-bit base is not in 4 bits is fp32,
-    and with it the residual stream, as peft's prepare_model_for_kbit_training makes it. ``recomputed_share``: of the
-    blocks, where ``checkpointing`` (1: all of them). ``whole_attention``: its kernel computes the scores that the
+    copy in the compute type (``narrow``: fp16 by DeepSpeed), or ``compiled`` with the model. ``upcast``: what of a
+    4-bit base is not in 4 bits is fp32, and with it the residual stream, as peft's prepare_model_for_kbit_training
+    makes it. ``recomputed_share``: of the blocks, where ``checkpointing`` (1: all of them). ``whole_attention``: its
+    kernel computes the scores that the
     causal mask drops, too, as those before FlashAttention-2 do. ``compiled``: by torch.compile, which fuses
     element-wise kernels; None: unknown. ``packing``: of a 4-bit base, whose kernels unpack it at their own speeds
     (bitsandbytes and torchao, or GPTQ's). ``optimizer_weights``: shards in the compute type, of which the optimizer

@@ -108,7 +108,7 @@ def test_scales_of_a_4_bit_base_and_what_peft_casts_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("loss", "each"), [("narrow", 6), ("plain", 12), ("transformers", 14), ("transformers-whole", 12)]
+    ("loss", "each"), [("narrow", 6), ("compiled", 6), ("plain", 12), ("transformers", 14), ("transformers-whole", 12)]
 )
 def test_a_loss_in_16_bits_has_three_logits_at_once(loss: Loss, each: int) -> None:
     """Counted on the meta device: logits, shifted copy, log-softmax; 6.2 bytes a logit, 8.2 with the logits held."""

@@ -1,6 +1,9 @@
 """The programs that are known, each with what its files say."""
 
 from raybench.errors import unknown_name
+from raybench.performance_model.programs.of_megatron import OF_MEGATRON
+from raybench.performance_model.programs.of_pytorch import OF_PYTORCH
+from raybench.performance_model.programs.of_transformers import OF_THE_TRAINER, OF_TRANSFORMERS, WITH_LIGER
 from raybench.performance_model.programs.program import Fact, Program, every_name
 from raybench.performance_model.training_setup import Strategy
 
@@ -19,11 +22,13 @@ TORCHTITAN = Program(
     facts=(
         Fact(name="kernels", value="fused", source="torchtitan/config/configs.py, CompileConfig.components",
              needs={"compiled": True}),
-        Fact(name="loss", value="fused", source="torchtitan/config/configs.py, CompileConfig.components",
-             needs={"compiled": True}),
-        Fact(name="kernels", value="plain", source="torchtitan/models/common", needs={"compiled": False}),
-        Fact(name="native_attention", value=True,
-             source="torchtitan/models/common/attention.py, SDPBackend.CUDNN_ATTENTION first"),
+        Fact(name="loss", value="fused", source="torchtitan/config/configs.py, CompileConfig.components; in chunks "
+             "from April 2026 on (torchtitan/components/loss.py)", needs={"compiled": True}, is_open=True),
+        Fact(name="loss", value="plain", source="torchtitan/components/loss.py, cross_entropy_loss; in chunks from "
+             "April 2026 on", needs={"compiled": False}, is_open=True),
+        Fact(name="kernels", value="plain", source="torchtitan/models/common/nn_modules.py; PyTorch's RMSNorm is one "
+             "kernel from 2.8 on", needs={"compiled": False}, is_open=True),
+        # whose instructions attention takes is open: cuDNN's from May 2025 on, FlexAttention's in 2026
         Fact(name="masked_attention", value=False, source="torchtitan/models/common/attention.py, is_causal"),
         Fact(name="reduce_bytes", value=4, source="torchtitan/config/configs.py, mixed_precision_reduce"),
         Fact(name="parameter_bytes", value=4, source="torchtitan/config/configs.py, training.dtype",
@@ -38,7 +43,7 @@ TORCHTITAN = Program(
 MEGATRON_LM = Program(
     name="megatron-lm",
     title="Megatron-LM",
-    aliases=("megatron", "megatron-core", "nemo", "megatron-bridge"),
+    aliases=("megatron", "megatron-core"),
     strategies=("ddp", "zero1"),
     cuts=("tensor", "context", "pipeline", "expert"),
     selective="it computes attention again alone, of which flash attention keeps next to nothing",
@@ -63,33 +68,21 @@ MEGATRON_LM = Program(
 TRANSFORMERS = Program(
     name="transformers",
     title="transformers",
-    aliases=("hf", "huggingface", "trainer", "accelerate", "trl"),
+    aliases=("hf", "huggingface", "trainer", "accelerate"),
     strategies=("ddp", "zero1", "zero2", "zero3", *_ALL_FSDP),
     cuts=("tensor", "context"),
     methods=("full", "lora", "qlora"),
     starts="transformers",
     planned=(Fact(name="reduces_each", value=True, source="sync_each_batch, as a plan has it told"),),
-    facts=(
-        Fact(name="loss", value="chunked", source="src/transformers/integrations/liger.py, fused linear cross entropy",
-             needs={"kernels": "fused"}),
-        Fact(name="loss", value="transformers", source="src/transformers/loss/loss_utils.py, ForCausalLMLoss",
-             needs={"kernels": "plain"}),
-        Fact(name="loss", value="transformers", source="src/transformers/loss/loss_utils.py, ForCausalLMLoss; "
-             "with --kernels fused (Liger) in chunks", is_open=True),
-        Fact(name="compiled", value=False, source="src/transformers/training_args.py, torch_compile",
-             is_default=True),
-        Fact(name="native_attention", value=False, source="src/transformers/integrations/sdpa_attention.py and "
-             "flash_attention_2", is_default=True),
-        Fact(name="gradient_bytes", value="computed", source="deepspeed/runtime/config.py, grad_accum_dtype",
-             strategies=("zero2",), is_default=True),
-        Fact(name="reduces_each", value=False, source="src/accelerate/accelerator.py, no_sync", is_default=True,
-             strategies=_ALL_FSDP),
-        Fact(name="fused_optimizer", value=True, source="src/transformers/training_args.py, adamw_torch_fused",
-             is_default=True),
-    ),
+    facts=(*WITH_LIGER, *OF_THE_TRAINER),
 )  # fmt: skip
 
-PROGRAMS: tuple[Program, ...] = (MEGATRON_LM, TORCHTITAN, TRANSFORMERS)
+PROGRAMS: tuple[Program, ...] = (
+    *(MEGATRON_LM, TORCHTITAN, TRANSFORMERS),
+    *OF_PYTORCH,
+    *OF_MEGATRON,
+    *OF_TRANSFORMERS,
+)
 
 
 def program_named(name: str) -> Program:

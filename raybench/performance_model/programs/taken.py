@@ -165,6 +165,8 @@ def _with(request: EstimateRequest, fact: Fact) -> EstimateRequest:
     if fact.name == "reduces_each":
         whole = not value and request.accumulation > 1
         return replace(request, setup=replace(setup, whole_gradients=whole), taken=taken)
+    if fact.name == "bucket_view" and not value:  # gradients that are no views are let go (zero_grad, from PyTorch 2.0)
+        setup = replace(setup, gradients_kept=request.accumulation > 1)
     request = replace(request, setup=replace(setup, **{fact.name: value}), taken=taken)
     if fact.name == "kernels":
         return replace(request, kernels_known=known)

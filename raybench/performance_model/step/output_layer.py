@@ -9,7 +9,9 @@ from raybench.performance_model.transformer import Transformer
 # narrow: shifted and in 16 bits throughout. fused-fp32: one kernel between the two casts. fused: one kernel on the
 # logits as they are, read twice and written once; chunked: the same on a part at a time, which is scaled once more.
 # Compiled, the casts are in the kernels that read.
+_COMPILED_BYTES = 16.0
 _BYTES_PER_LOGIT = {
+    "compiled": _COMPILED_BYTES,
     "plain": 36.0,
     "transformers": 56.0,
     "transformers-whole": 36.0,
@@ -19,7 +21,6 @@ _BYTES_PER_LOGIT = {
     "fused": 6.0,
     "chunked": 10.0,
 }
-_COMPILED_BYTES = 16.0
 _ALIGNED = 8  # elements of 16 bits: the 16 bytes that a thread loads at once
 _PADDED = 128  # as Megatron-LM pads it by default
 # How much longer products with an odd width take: cuBLAS has kernels of Turing's for them, which load elements one by

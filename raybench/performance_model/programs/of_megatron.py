@@ -1,0 +1,112 @@
+"""Programs that cut models as Megatron-LM does, each with what its files say (read in November 2026)."""
+
+from raybench.performance_model.programs.program import COMPUTED, Fact, Program
+
+_OF_MEGATRON = "megatron/core"
+
+MEGATRON_BRIDGE = Program(
+    name="megatron-bridge",
+    title="Megatron-Bridge",
+    aliases=("nemo", "nemo-framework"),
+    strategies=("ddp", "zero1"),
+    cuts=("tensor", "context", "pipeline", "expert"),
+    methods=("full", "lora", "qlora"),
+    selective="it computes attention again alone, of which flash attention keeps next to nothing",
+    settings="train.micro_batch_size={batch} train.global_batch_size={samples} model.seq_length={length}",
+    facts=(
+        Fact(name="kernels", value="fused", source="src/megatron/bridge/models/gpt_provider.py, "
+             "transformer_engine_layer_spec", is_default=True),
+        Fact(name="keeps_least", value=True, source=f"{_OF_MEGATRON}/fusions/fused_bias_swiglu.py"),
+        Fact(name="compiled", value=False, source=f"{_OF_MEGATRON}/transformer"),
+        Fact(name="loss", value="fused", source="src/megatron/bridge/recipes/llama/h100/llama3.py, "
+             "cross_entropy_fusion_impl te", methods=("full",), is_default=True),
+        Fact(name="loss", value="fused-fp32", source="src/megatron/bridge/recipes/llama/h100/llama3.py, no fused "
+             "cross entropy with adapters", is_default=True),
+        Fact(name="native_attention", value=True, source="src/megatron/bridge/recipes/llama/h100/llama3.py, "
+             "attention_backend of Transformer Engine", is_default=True),
+        Fact(name="masked_attention", value=False, source=f"{_OF_MEGATRON}/transformer/enums.py, AttnMaskType.causal"),
+        Fact(name="gradient_bytes", value=4, source="src/megatron/bridge/training/mixed_precision.py, "
+             "grad_reduce_in_fp32", is_default=True),
+        Fact(name="fused_optimizer", value=True, source=f"{_OF_MEGATRON}/optimizer/__init__.py, FusedAdam"),
+        Fact(name="joined_projections", value=True, source=f"{_OF_MEGATRON}/transformer/attention.py, linear_qkv"),
+    ),
+)  # fmt: skip
+
+GPT_NEOX = Program(
+    name="gpt-neox",
+    title="GPT-NeoX",
+    aliases=("neox", "pythia"),
+    strategies=("ddp", "zero1", "zero2"),
+    cuts=("tensor", "pipeline"),
+    settings=(
+        "train_micro_batch_size_per_gpu={batch} gradient_accumulation_steps={accumulation} "
+        "seq_length={length} checkpoint_activations={checkpointing}"
+    ),
+    facts=(
+        Fact(name="kernels", value="fused", source="configs/20B.yml and configs/pythia/6-9B.yml, "
+             "bias_gelu_fusion and the fused softmax", is_default=True),
+        Fact(name="compiled", value=False, source="megatron/training.py"),
+        Fact(name="loss", value="fused-fp32", source="megatron/model/gpt2_model.py, cross_entropy of output.float()",
+             is_default=True),
+        Fact(name="native_attention", value=False, source="megatron/model/transformer.py, flash_attn",
+             is_default=True),
+        Fact(name="masked_attention", value=False, source="megatron/model/transformer.py, causal"),
+        Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, grad_accum_dtype",
+             strategies=("zero1", "zero2"), is_default=True),
+        Fact(name="sequence_parallel", value=False, source="megatron/neox_arguments/neox_args.py, sequence_parallel",
+             is_default=True),
+        Fact(name="joined_projections", value=True, source="megatron/model/transformer.py, query_key_value"),
+        Fact(name="fused_optimizer", value=True, source="megatron/training.py, FusedAdam of Apex", is_default=True),
+    ),
+)  # fmt: skip
+
+NANOTRON = Program(
+    name="nanotron",
+    title="nanotron",
+    strategies=("ddp", "zero1"),
+    cuts=("tensor", "pipeline", "expert"),
+    selective="it computes all of a block again",
+    settings=(
+        "tokens.micro_batch_size={batch} tokens.batch_accumulation_per_replica={accumulation} "
+        "tokens.sequence_length={length} parallelism.recompute_layer={checkpointing}"
+    ),
+    facts=(
+        # its kernels are open: norms, attention and rotation are fused, SwiGLU is not
+        Fact(name="compiled", value=False, source="src/nanotron/models/llama.py"),
+        Fact(name="loss", value="plain", source="src/nanotron/models/llama.py, sharded_cross_entropy of x.float()"),
+        Fact(name="native_attention", value=False, source="src/nanotron/models/llama.py, flash_attn_varlen_func",
+             is_default=True),
+        Fact(name="masked_attention", value=False, source="src/nanotron/models/llama.py, flash_attn_varlen_func"),
+        Fact(name="gradient_bytes", value=4, source="examples/config_tiny_llama.yaml, accumulate_grad_in_fp32",
+             strategies=("zero1",), is_default=True),
+        Fact(name="sequence_parallel", value=True, source="examples/config_tiny_llama.yaml, tp_mode REDUCE_SCATTER",
+             is_default=True),
+        Fact(name="fused_optimizer", value=True, source="examples/config_tiny_llama.yaml, torch_adam_is_fused",
+             is_default=True),
+        Fact(name="joined_projections", value=True, source="src/nanotron/models/llama.py, qkv_proj"),
+    ),
+)  # fmt: skip
+
+COLOSSALAI = Program(
+    name="colossalai",
+    title="Colossal-AI",
+    aliases=("colossal-ai",),
+    strategies=("ddp", "zero1", "zero2", "zero3", "fsdp"),
+    cuts=("tensor", "context", "pipeline", "expert"),
+    methods=("full", "lora"),
+    selective="it computes all of a block again",
+    facts=(
+        Fact(name="compiled", value=False, source="colossalai/booster/booster.py"),
+        Fact(name="loss", value="transformers", source="colossalai/shardformer/modeling/llama.py: transformers' own up "
+             "to 0.3, dist_cross_entropy in the model's type after", is_open=True),
+        Fact(name="native_attention", value=False, source="colossalai/shardformer/layer/attn.py, flash-attn 2",
+             is_default=True),
+        Fact(name="gradient_bytes", value=COMPUTED, source="colossalai/zero/low_level/low_level_optim.py",
+             strategies=("zero1", "zero2")),
+        Fact(name="sequence_parallel", value=False, source="colossalai/booster/plugin/hybrid_parallel_plugin.py, "
+             "enable_sequence_parallelism", is_default=True),
+        Fact(name="fused_optimizer", value=True, source="colossalai/nn/optimizer/hybrid_adam.py", is_default=True),
+    ),
+)  # fmt: skip
+
+OF_MEGATRON: tuple[Program, ...] = (MEGATRON_BRIDGE, GPT_NEOX, NANOTRON, COLOSSALAI)

@@ -1,0 +1,216 @@
+"""Programs of PyTorch's own kernels and parallelisms, each with what its files say (read in November 2026)."""
+
+from raybench.performance_model.programs.program import COMPUTED, Fact, Program
+from raybench.performance_model.training_setup import Strategy
+
+_FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
+_COMPILED, _EAGER = {"compiled": True}, {"compiled": False}
+
+TORCHTUNE = Program(
+    name="torchtune",
+    title="torchtune",
+    strategies=_FSDP,
+    cuts=("tensor", "context"),
+    methods=("full", "lora", "qlora"),
+    selective="it computes again all of a block, or of each so many a layer",
+    settings=(
+        "batch_size={batch} gradient_accumulation_steps={accumulation} tokenizer.max_seq_len={length} "
+        "dataset.packed=true enable_activation_checkpointing={checkpointing}"
+    ),
+    facts=(
+        Fact(name="compiled", value=False, source="recipes/configs/llama3_1/8B_full.yaml, compile", is_default=True),
+        Fact(name="kernels", value="fused", source="torchtune/training/_compile.py, each layer", needs=_COMPILED),
+        Fact(name="kernels", value="plain", source="torchtune/modules/rms_norm.py and feed_forward.py"),
+        Fact(name="loss", value="chunked", source="torchtune/modules/loss/cross_entropy_loss.py, "
+             "LinearCrossEntropyLoss, of 8 chunks", is_default=True),
+        Fact(name="native_attention", value=False, source="torchtune/modules/attention_utils.py, "
+             "scaled_dot_product_attention", is_default=True),
+        Fact(name="masked_attention", value=False, source="torchtune/data/_collate.py, padded_collate_sft: "
+             "tokens and labels alone", is_default=True),
+        Fact(name="parameter_bytes", value=COMPUTED, source="recipes/full_finetune_distributed.py, "
+             "set_default_dtype", is_default=True),
+        Fact(name="reduce_bytes", value=COMPUTED, source="torchtune/training/_distributed.py, fully_shard without "
+             "a policy of mixed precision"),
+        Fact(name="reduces_each", value=True, source="recipes/full_finetune_distributed.py, which sets no gradient "
+             "sync"),
+        Fact(name="on_streams", value=False, source="torchtune/training/_distributed.py, fully_shard"),
+        Fact(name="fused_optimizer", value=True, source="recipes/configs/llama3_1/8B_full.yaml, optimizer.fused",
+             is_default=True),
+        Fact(name="upcast", value=False, source="torchtune/modules/peft/lora.py", methods=("qlora",)),
+        Fact(name="adapter_dropout", value=False, source="recipes/configs/llama3_1/8B_lora.yaml, lora_dropout 0.0",
+             methods=("lora", "qlora"), is_default=True),
+        Fact(name="holds_inputs", value=False, source="torchtune/training/_activation_checkpointing.py, "
+             "checkpoint_wrapper without reentry", methods=("lora", "qlora")),
+    ),
+)  # fmt: skip
+
+LITGPT = Program(
+    name="litgpt",
+    title="LitGPT",
+    aliases=("lit-gpt",),
+    strategies=_FSDP,
+    cuts=("tensor",),
+    methods=("full", "lora", "qlora"),
+    selective="it computes all of a block again",
+    settings=(
+        "--train.micro_batch_size {batch} --train.global_batch_size {samples} --train.max_seq_length "
+        "{length} --devices {ranks} --num_nodes {nodes}"
+    ),
+    facts=(
+        Fact(name="compiled", value=False, source="litgpt/finetune/lora.py", methods=("lora", "qlora")),
+        Fact(name="kernels", value="fused", source="litgpt/pretrain.py, torch.compile", needs=_COMPILED),
+        Fact(name="kernels", value="plain", source="litgpt/model.py, RMSNorm, LLaMAMLP"),
+        Fact(name="parameter_bytes", value=COMPUTED, source="litgpt/finetune/lora.py: not with mixed precision",
+             methods=("qlora",)),
+        Fact(name="parameter_bytes", value=COMPUTED, source="config_hub/finetune/*/lora.yaml, precision bf16-true",
+             methods=("lora",), is_default=True),
+        Fact(name="loss", value="fused", source="litgpt/utils.py, chunked_cross_entropy of logits that stay in 16 "
+             "bits", needs={"parameter_bytes": 2}),
+        Fact(name="loss", value="plain", source="litgpt/utils.py, chunked_cross_entropy under autocast",
+             needs={"parameter_bytes": 4}),
+        Fact(name="joined_projections", value=True, source="litgpt/model.py, CausalSelfAttention.qkv"),
+        Fact(name="native_attention", value=False, source="litgpt/model.py, scaled_dot_product_attention",
+             is_default=True),
+        Fact(name="masked_attention", value=False, source="litgpt/model.py, is_causal without a mask"),
+        Fact(name="reduces_each", value=False, source="litgpt/finetune/full.py and pretrain.py, no_backward_sync",
+             strategies=_FSDP),
+        Fact(name="reduce_bytes", value=COMPUTED, source="lightning/fabric/plugins/precision/fsdp.py",
+             strategies=_FSDP),
+        Fact(name="adapter_dropout", value=True, source="litgpt/finetune/lora.py, lora_dropout 0.05",
+             methods=("lora", "qlora"), is_default=True),
+        Fact(name="upcast", value=False, source="litgpt/finetune/lora.py, BitsandbytesPrecision", methods=("qlora",)),
+        Fact(name="holds_inputs", value=False, source="litgpt/finetune/lora.py, fully_shard and checkpoint_wrapper",
+             methods=("lora", "qlora")),
+    ),
+)  # fmt: skip
+
+NANOGPT = Program(
+    name="nanogpt",
+    title="nanoGPT",
+    strategies=("ddp",),
+    settings=(
+        "--batch_size={batch} --block_size={length}, and --gradient_accumulation_steps so that a step "
+        "has {samples} samples"
+    ),
+    facts=(
+        Fact(name="compiled", value=True, source="train.py, compile", is_default=True),
+        Fact(name="kernels", value="fused", source="train.py, torch.compile", needs=_COMPILED),
+        Fact(name="kernels", value="plain", source="model.py, LayerNorm and MLP", needs=_EAGER),
+        Fact(name="loss", value="compiled", source="model.py, cross_entropy in GPT.forward", needs=_COMPILED),
+        Fact(name="loss", value="plain", source="model.py, cross_entropy under autocast", needs=_EAGER),
+        Fact(name="masked_attention", value=False, source="model.py, is_causal"),
+        Fact(name="parameter_bytes", value=4, source="train.py, autocast"),
+        Fact(name="bucket_view", value=False, source="train.py, DDP without gradient_as_bucket_view"),
+        Fact(name="fused_optimizer", value=True, source="model.py, configure_optimizers, use_fused"),
+        Fact(name="joined_projections", value=True, source="model.py, CausalSelfAttention.c_attn"),
+    ),
+)  # fmt: skip
+
+LLM_FOUNDRY = Program(
+    name="llm-foundry",
+    title="llm-foundry",
+    aliases=("llmfoundry", "composer", "mpt"),
+    strategies=("ddp", *_FSDP),
+    cuts=("tensor",),
+    methods=("full", "lora"),
+    settings=(
+        "device_train_microbatch_size={batch} global_train_batch_size={samples} max_seq_len={length} "
+        "fsdp_config.activation_checkpointing={checkpointing}"
+    ),
+    facts=(
+        Fact(name="compiled", value=False, source="llmfoundry/command_utils/train.py, compile_config",
+             is_default=True),
+        Fact(name="kernels", value="fused", source="llmfoundry/models/layers/norm.py, LPLayerNorm; flash-attn",
+             is_default=True),
+        Fact(name="loss", value="fused", source="llmfoundry/models/mpt/modeling_mpt.py, fused_crossentropy",
+             is_default=True),
+        Fact(name="native_attention", value=False, source="llmfoundry/models/layers/attention.py, flash_attn_2",
+             is_default=True),
+        Fact(name="masked_attention", value=False, source="llmfoundry/models/layers/attention.py, "
+             "flash_attn_varlen_func", is_default=True),
+        Fact(name="reduce_bytes", value=COMPUTED, source="scripts/train/yamls/pretrain/mpt-7b.yaml, mixed_precision "
+             "PURE", is_default=True),
+        Fact(name="reduces_each", value=True, source="composer/trainer/trainer.py, sync_context of a model that is "
+             "not DDP's", strategies=_FSDP),
+        Fact(name="on_streams", value=True, source="composer/distributed/dist_strategy.py, "
+             "FullyShardedDataParallel", strategies=_FSDP, is_default=True),
+        Fact(name="joined_projections", value=True, source="llmfoundry/models/layers/attention.py, Wqkv"),
+        Fact(name="bucket_view", value=False, source="composer/distributed/dist_strategy.py, prepare_ddp_module",
+             strategies=("ddp",)),
+    ),
+)  # fmt: skip
+
+OLMO_CORE = Program(
+    name="olmo-core",
+    title="OLMo-core",
+    aliases=("olmo", "ai2-olmo-core"),
+    strategies=("ddp", "fsdp", "fsdp-hybrid"),
+    cuts=("tensor", "context", "pipeline", "expert"),
+    settings="rank_microbatch_size={batch} * {length} and global_batch_size={samples} * {length} tokens",
+    facts=(
+        Fact(name="compiled", value=True, source="src/scripts/train/OLMo2/OLMo2-7B.py, compile_model",
+             is_default=True),
+        Fact(name="kernels", value="fused", source="src/olmo_core/nn/transformer/model.py, apply_compile",
+             needs=_COMPILED),
+        Fact(name="kernels", value="plain", source="src/olmo_core/nn/layer_norm.py", needs=_EAGER),
+        Fact(name="loss", value="compiled", source="src/olmo_core/nn/transformer/model.py, lm_head.compile",
+             needs=_COMPILED, is_default=True),
+        Fact(name="loss", value="plain", source="src/olmo_core/nn/functional/cross_entropy_loss.py", needs=_EAGER,
+             is_default=True),
+        Fact(name="native_attention", value=False, source="src/olmo_core/nn/transformer/config.py, flash_2",
+             is_default=True),
+        Fact(name="masked_attention", value=False, source="src/olmo_core/nn/transformer/config.py, flash_2"),
+        Fact(name="parameter_bytes", value=4, source="src/scripts/train/OLMo2/OLMo2-7B.py, param_dtype of FSDP's "
+             "policy alone", is_default=True),
+        Fact(name="reduce_bytes", value=4, source="src/scripts/train/OLMo2/OLMo2-7B.py, reduce_dtype",
+             is_default=True),
+        Fact(name="reduces_each", value=True, source="src/olmo_core/train/train_module/transformer/train_module.py, "
+             "set_is_last_backward alone", strategies=("fsdp",)),
+        Fact(name="on_streams", value=False, source="src/olmo_core/nn/transformer/model.py, fully_shard"),
+    ),
+)  # fmt: skip
+
+FMS_FSDP = Program(
+    name="fms-fsdp",
+    title="fms-fsdp",
+    aliases=("foundation-model-stack",),
+    strategies=_FSDP,
+    selective="it computes again all of each so many a block",
+    settings="--batch_size={batch} --seq_length={length} --fsdp_activation_checkpointing={checkpointing}",
+    facts=(
+        Fact(name="compiled", value=True, source="fms_fsdp/config/training.py, use_torch_compile", is_default=True),
+        Fact(name="kernels", value="fused", source="main_training_llama.py, torch.compile", needs=_COMPILED),
+        Fact(name="kernels", value="plain", source="main_training_llama.py, LLaMA of foundation-model-stack",
+             needs=_EAGER),
+        Fact(name="loss", value="narrow", source="fms_fsdp/utils/train_utils.py, CrossEntropyLoss of the model's "
+             "16-bit logits"),
+        Fact(name="native_attention", value=False, source="main_training_llama.py, scaled_dot_product_attention",
+             is_default=True),
+        Fact(name="masked_attention", value=False, source="main_training_llama.py, is_causal"),
+        Fact(name="reduce_bytes", value=COMPUTED, source="fms_fsdp/policies/mixed_precision.py, bfSixteen"),
+        Fact(name="parameter_bytes", value=4, source="fms_fsdp/policies/mixed_precision.py, bfSixteen"),
+        Fact(name="on_streams", value=True, source="main_training_llama.py, FullyShardedDataParallel"),
+        Fact(name="fused_optimizer", value=False, source="main_training_llama.py, AdamW"),
+    ),
+)  # fmt: skip
+
+MAXTEXT = Program(
+    name="maxtext",
+    title="MaxText",
+    strategies=_FSDP,
+    cuts=("tensor", "context", "pipeline", "expert"),
+    settings=(
+        "per_device_batch_size={batch} gradient_accumulation_steps={accumulation} "
+        "max_target_length={length}"
+    ),
+    facts=(
+        Fact(name="compiled", value=True, source="src/MaxText/train.py, jax.jit"),
+        Fact(name="kernels", value="fused", source="src/MaxText/train.py, jax.jit"),
+        Fact(name="native_attention", value=True, source="src/MaxText/configs/gpu, attention cudnn_flash_te",
+             is_default=True),
+        Fact(name="masked_attention", value=False, source="src/MaxText/layers/attentions.py, causal"),
+        Fact(name="parameter_bytes", value=4, source="src/MaxText/configs/base.yml, weight_dtype", is_default=True),
+    ),
+)  # fmt: skip
+
+OF_PYTORCH: tuple[Program, ...] = (TORCHTUNE, LITGPT, NANOGPT, LLM_FOUNDRY, OLMO_CORE, FMS_FSDP, MAXTEXT)

@@ -1,0 +1,256 @@
+"""Programs that train models of transformers, each with what its files say (read in November 2026)."""
+
+from raybench.performance_model.programs.program import COMPUTED, Fact, Method, Program
+from raybench.performance_model.training_setup import Strategy
+
+_FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
+_ADAPTERS: tuple[Method, ...] = ("lora", "qlora")
+_EVERY: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "zero3", *_FSDP)
+_WHOLE: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "zero3")
+_ITS_LOSS = "transformers/loss/loss_utils.py, ForCausalLMLoss"
+_LIGER = "liger_kernel/ops/fused_linear_cross_entropy.py"
+
+# What the Trainer of transformers with accelerate has for all of them.
+OF_THE_TRAINER: tuple[Fact, ...] = (
+    Fact(name="compiled", value=False, source="transformers/training_args.py, torch_compile", is_default=True),
+    Fact(name="native_attention", value=False, source="transformers/integrations/sdpa_attention.py and "
+         "flash_attention_2", is_default=True),
+    Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, grad_accum_dtype",
+         strategies=("zero1", "zero2"), is_default=True),
+    Fact(name="parameter_bytes", value=4, source="accelerate/accelerator.py, upcast under FSDP's mixed precision",
+         strategies=_FSDP, methods=("full",), is_default=True),
+    Fact(name="reduce_bytes", value=COMPUTED, source="accelerate/utils/dataclasses.py, set_mixed_precision",
+         strategies=_FSDP, is_default=True),
+    Fact(name="reduces_each", value=False, source="accelerate/accelerator.py, no_sync", strategies=_FSDP,
+         is_default=True),
+    Fact(name="bucket_view", value=False, source="accelerate/utils/dataclasses.py, gradient_as_bucket_view",
+         strategies=("ddp",), is_default=True),
+    Fact(name="fused_optimizer", value=True, source="transformers/training_args.py, adamw_torch_fused from "
+         "transformers 5 on", is_default=True),
+    Fact(name="on_streams", value=True, source="accelerate/utils/dataclasses.py, fsdp_version: 1 by default",
+         strategies=_FSDP, is_open=True),
+    Fact(name="holds_inputs", value=True, source="transformers/modeling_utils.py, use_reentrant up to transformers 4",
+         strategies=_FSDP, methods=_ADAPTERS, needs={"checkpointing": True}, is_open=True),
+)  # fmt: skip
+# Liger's kernels are their user's choice.
+WITH_LIGER: tuple[Fact, ...] = (
+    Fact(name="keeps_least", value=True, source="liger_kernel/ops/swiglu.py", needs={"kernels": "fused"}),
+    Fact(name="loss", value="chunked", source=_LIGER, needs={"kernels": "fused"}),
+    Fact(name="loss", value="transformers", source=_ITS_LOSS, needs={"kernels": "plain"}),
+    Fact(
+        name="loss", value="transformers", source=f"{_ITS_LOSS}; in chunks with --kernels fused (Liger)", is_open=True
+    ),
+)
+
+TRL = Program(
+    name="trl",
+    title="TRL",
+    aliases=("sfttrainer", "sft-trainer", "alignment-handbook"),
+    strategies=_EVERY,
+    cuts=("tensor", "context"),
+    methods=("full", *_ADAPTERS),
+    settings=(
+        "--per_device_train_batch_size {batch} --gradient_accumulation_steps {accumulation} --max_length "
+        "{length} --packing true --gradient_checkpointing {checkpointing}"
+    ),
+    facts=(
+        Fact(name="loss", value="chunked", source=_LIGER, needs={"kernels": "fused"}),
+        Fact(name="loss", value="transformers", source="trl/trainer/sft_config.py, loss_type: nll up to 1.6, in "
+             "chunks from 1.7 (June 2026) on", is_open=True),
+        *WITH_LIGER[:1],
+        Fact(name="upcast", value=True, source="peft/utils/other.py, prepare_model_for_kbit_training, which "
+             "trl/trainer/sft_trainer.py calls up to 0.26 (December 2025)", strategies=_WHOLE, methods=("qlora",),
+             is_open=True),
+        *OF_THE_TRAINER,
+    ),
+)  # fmt: skip
+
+AXOLOTL = Program(
+    name="axolotl",
+    title="Axolotl",
+    strategies=_EVERY,
+    cuts=("tensor", "context", "expert"),
+    methods=("full", *_ADAPTERS),
+    settings=(
+        "micro_batch_size: {batch}, gradient_accumulation_steps: {accumulation}, sequence_len: {length}, "
+        "sample_packing: true, gradient_checkpointing: {checkpointing}"
+    ),
+    facts=(
+        *WITH_LIGER[:3],
+        Fact(name="loss", value="transformers", source=f"{_ITS_LOSS}; in chunks with the plugins CutCrossEntropy, "
+             "of half of examples/, and Liger", is_open=True),
+        Fact(name="upcast", value=False, source="src/axolotl/loaders/model.py, _configure_embedding_dtypes: norms "
+             "go back to 16 bits", methods=("qlora",)),
+        *OF_THE_TRAINER,
+    ),
+)  # fmt: skip
+
+LLAMA_FACTORY = Program(
+    name="llama-factory",
+    title="LLaMA-Factory",
+    aliases=("llamafactory",),
+    strategies=_EVERY,
+    methods=("full", *_ADAPTERS),
+    settings=(
+        "per_device_train_batch_size: {batch}, gradient_accumulation_steps: {accumulation}, cutoff_len: "
+        "{length}, packing: true; it computes blocks again unless disable_gradient_checkpointing"
+    ),
+    facts=(
+        *WITH_LIGER,
+        Fact(name="parameter_bytes", value=4, source="src/llamafactory/model/adapter.py, "
+             "cast_trainable_params_to_fp32", is_default=True),
+        Fact(name="upcast", value=False, source="src/llamafactory/hparams/model_args.py, upcast_layernorm",
+             methods=("qlora",), is_default=True),
+        Fact(name="adapter_dropout", value=False, source="src/llamafactory/hparams/finetuning_args.py, lora_dropout",
+             methods=_ADAPTERS, is_default=True),
+        *OF_THE_TRAINER,
+    ),
+)  # fmt: skip
+
+FMS_HF_TUNING = Program(
+    name="fms-hf-tuning",
+    title="fms-hf-tuning",
+    aliases=("fms-acceleration",),
+    strategies=_EVERY,
+    methods=("full", *_ADAPTERS),
+    settings=(
+        "--per_device_train_batch_size {batch} --gradient_accumulation_steps {accumulation} "
+        "--max_seq_length {length} --gradient_checkpointing {checkpointing}"
+    ),
+    facts=(
+        Fact(name="loss", value="fused-fp32", source="fms_acceleration_foak/kernels/unsloth/cross_entropy_loss.py, "
+             "on logits that transformers casts up", needs={"kernels": "fused"},
+             is_default=True),
+        *WITH_LIGER[2:],
+        Fact(name="masked_attention", value=False, source="tuning/config/configs.py, use_flash_attn",
+             is_default=True),
+        Fact(name="adapter_dropout", value=True, source="tuning/config/peft_config.py, lora_dropout 0.05",
+             methods=_ADAPTERS, is_default=True),
+        *OF_THE_TRAINER,
+    ),
+)  # fmt: skip
+
+UNSLOTH = Program(
+    name="unsloth",
+    title="Unsloth",
+    strategies=("ddp",),
+    methods=("full", *_ADAPTERS),
+    settings=(
+        "per_device_train_batch_size={batch}, gradient_accumulation_steps={accumulation}, "
+        "max_seq_length={length}"
+    ),
+    facts=(
+        Fact(name="kernels", value="fused", source="unsloth/kernels/rms_layernorm.py, rope_embedding.py, swiglu.py"),
+        Fact(name="keeps_least", value=True, source="unsloth/kernels/fast_lora.py, LoRA_MLP"),
+        Fact(name="loss", value="chunked", source="unsloth/models/llama.py, unsloth_fused_ce_loss"),
+        Fact(name="offloads_activations", value=True, source="unsloth/models/llama.py, use_gradient_checkpointing "
+             "unsloth", needs={"checkpointing": True}, is_default=True),
+        Fact(name="masked_attention", value=False, source="unsloth/models/llama.py, flash_attn and is_causal"),
+        Fact(name="upcast", value=False, source="unsloth/models/llama.py, patch_peft_model", methods=("qlora",)),
+        Fact(name="adapter_dropout", value=False, source="unsloth/models/llama.py, lora_dropout 0.0",
+             methods=_ADAPTERS, is_default=True),
+        *OF_THE_TRAINER,
+    ),
+)  # fmt: skip
+
+MS_SWIFT = Program(
+    name="ms-swift",
+    title="ms-swift",
+    aliases=("swift", "modelscope"),
+    strategies=_EVERY,
+    methods=("full", *_ADAPTERS),
+    settings=(
+        "--per_device_train_batch_size {batch} --gradient_accumulation_steps {accumulation} --max_length "
+        "{length} --packing true --gradient_checkpointing {checkpointing}"
+    ),
+    facts=(
+        *WITH_LIGER,
+        Fact(name="adapter_dropout", value=True, source="swift/arguments/tuner_args.py, lora_dropout 0.05",
+             methods=_ADAPTERS, is_default=True),
+        Fact(name="upcast", value=False, source="swift/pipelines/train/tuner.py", methods=("qlora",)),
+        *OF_THE_TRAINER,
+    ),
+)  # fmt: skip
+
+XTUNER = Program(
+    name="xtuner",
+    title="XTuner",
+    strategies=("ddp", "zero1", "zero2", "zero3", *_FSDP),
+    cuts=("context", "expert"),
+    methods=("full", *_ADAPTERS),
+    facts=(
+        # its V1 trains by fully_shard, V0 by DDP and DeepSpeed
+        Fact(name="compiled", value=True, source="xtuner/v1/config/fsdp.py, torch_compile", strategies=_FSDP,
+             is_default=True),
+        Fact(name="kernels", value="fused", source="xtuner/v1/config/fsdp.py, torch_compile",
+             strategies=_FSDP, needs={"compiled": True}),
+        Fact(name="loss", value="plain", source="xtuner/v1/loss/ce_loss.py, mode eager; others in chunks",
+             strategies=_FSDP, is_open=True),
+        Fact(name="parameter_bytes", value=4, source="xtuner/v1/config/fsdp.py, param_dtype of FSDP's policy alone",
+             strategies=_FSDP, is_default=True),
+        Fact(name="reduce_bytes", value=COMPUTED, source="xtuner/v1/config/fsdp.py, reduce_dtype", strategies=_FSDP,
+             is_default=True),
+        Fact(name="on_streams", value=False, source="xtuner/v1/model/base.py, fully_shard", strategies=_FSDP),
+        Fact(name="kernels", value="plain", source="xtuner/model/modules/dispatch/__init__.py, USE_TRITON_KERNEL",
+             is_default=True),
+        Fact(name="loss", value="transformers", source=_ITS_LOSS, is_default=True),
+        Fact(name="masked_attention", value=False, source="xtuner/model/modules/dispatch/attention.py, flash-attn",
+             is_default=True),
+        Fact(name="upcast", value=True, source="xtuner/model/sft.py, prepare_model_for_kbit_training",
+             methods=("qlora",)),
+        Fact(name="adapter_dropout", value=True, source="xtuner/configs/llama/llama3_8b_instruct/"
+             "llama3_8b_instruct_qlora_alpaca_e3.py, lora_dropout 0.1", methods=_ADAPTERS, is_default=True),
+        *OF_THE_TRAINER[:3],
+    ),
+)  # fmt: skip
+
+OPEN_INSTRUCT = Program(
+    name="open-instruct",
+    title="open-instruct",
+    aliases=("tulu",),
+    strategies=("ddp", "zero2", "zero3"),
+    cuts=("context",),
+    methods=("full", *_ADAPTERS),
+    settings=(
+        "--per_device_train_batch_size {batch} --gradient_accumulation_steps {accumulation} "
+        "--max_seq_length {length} --gradient_checkpointing {checkpointing}"
+    ),
+    facts=(
+        *WITH_LIGER,
+        Fact(name="masked_attention", value=False, source="open_instruct/model_utils.py, "
+             "detect_hf_attn_implementation", is_default=True),
+        Fact(name="compiled", value=False, source="open_instruct/finetune.py"),
+        Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, grad_accum_dtype",
+             strategies=("zero2",), is_default=True),
+        Fact(name="fused_optimizer", value=True, source="open_instruct/finetune.py, fused_optimizer",
+             is_default=True),
+    ),
+)  # fmt: skip
+
+FSDP_QLORA = Program(
+    name="fsdp-qlora",
+    title="fsdp_qlora",
+    strategies=("ddp", *_FSDP),
+    methods=("full", *_ADAPTERS),
+    facts=(
+        Fact(name="kernels", value="plain", source="train.py, models of transformers"),
+        Fact(name="loss", value="transformers-kept", source="train.py, output.loss, whose logits are there until "
+             "the backward pass is over"),
+        Fact(name="compiled", value=False, source="train.py"),
+        Fact(name="native_attention", value=False, source="train.py, attn_impl sdpa", is_default=True),
+        Fact(name="parameter_bytes", value=COMPUTED, source="train.py, precision bf16", is_default=True),
+        Fact(name="reduce_bytes", value=COMPUTED, source="train.py, precision bf16", is_default=True),
+        Fact(name="reduces_each", value=True, source="train.py, no_sync", is_default=True),
+        Fact(name="on_streams", value=True, source="train.py, FSDP"),
+        Fact(name="upcast", value=False, source="train.py, no preparation by peft", methods=("qlora",)),
+        Fact(name="adapter_dropout", value=True, source="train.py, lora_dropout 0.1", methods=_ADAPTERS,
+             is_default=True),
+        Fact(name="holds_inputs", value=False, source="train.py, checkpoint_wrapper without reentry",
+             methods=_ADAPTERS),
+        Fact(name="fused_optimizer", value=False, source="train.py, optimizer adamw", is_default=True),
+    ),
+)  # fmt: skip
+
+OF_TRANSFORMERS: tuple[Program, ...] = (
+    *(TRL, AXOLOTL, LLAMA_FACTORY, FMS_HF_TUNING, UNSLOTH, MS_SWIFT, XTUNER, OPEN_INSTRUCT, FSDP_QLORA),
+)

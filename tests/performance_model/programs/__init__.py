@@ -1,0 +1,1 @@
+"""Programs that train, held against what was published of them."""

@@ -15,7 +15,7 @@ OF_THE_TRAINER: tuple[Fact, ...] = (
     Fact(name="compiled", value=False, source="transformers/training_args.py, torch_compile", is_default=True),
     Fact(name="native_attention", value=False, source="transformers/integrations/sdpa_attention.py and "
          "flash_attention_2", is_default=True),
-    Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, grad_accum_dtype",
+    Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, get_data_types",
          strategies=("zero1", "zero2"), is_default=True),
     Fact(name="parameter_bytes", value=4, source="accelerate/accelerator.py, upcast under FSDP's mixed precision",
          strategies=_FSDP, methods=("full",), is_default=True),
@@ -25,8 +25,8 @@ OF_THE_TRAINER: tuple[Fact, ...] = (
          is_default=True),
     Fact(name="bucket_view", value=False, source="accelerate/utils/dataclasses.py, gradient_as_bucket_view",
          strategies=("ddp",), is_default=True),
-    Fact(name="fused_optimizer", value=True, source="transformers/training_args.py, adamw_torch_fused from "
-         "transformers 5 on", is_default=True),
+    Fact(name="fused_optimizer", value=False, source="transformers/training_args.py, adamw_torch, its fused one from "
+         "transformers 5 on", is_open=True),
     Fact(name="on_streams", value=True, source="accelerate/utils/dataclasses.py, fsdp_version: 1 by default",
          strategies=_FSDP, is_open=True),
     Fact(name="holds_inputs", value=True, source="transformers/modeling_utils.py, use_reentrant up to transformers 4",
@@ -124,6 +124,8 @@ FMS_HF_TUNING = Program(
         *WITH_LIGER[2:],
         Fact(name="masked_attention", value=False, source="tuning/config/configs.py, use_flash_attn",
              is_default=True),
+        Fact(name="upcast", value=False, source="fms_acceleration_peft/framework_plugin_bnb.py, "
+             "_prepare_model_for_kbit_training", methods=("qlora",)),
         Fact(name="adapter_dropout", value=True, source="tuning/config/peft_config.py, lora_dropout 0.05",
              methods=_ADAPTERS, is_default=True),
         *OF_THE_TRAINER,
@@ -220,7 +222,7 @@ OPEN_INSTRUCT = Program(
         Fact(name="masked_attention", value=False, source="open_instruct/model_utils.py, "
              "detect_hf_attn_implementation", is_default=True),
         Fact(name="compiled", value=False, source="open_instruct/finetune.py"),
-        Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, grad_accum_dtype",
+        Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, get_data_types",
              strategies=("zero2",), is_default=True),
         Fact(name="fused_optimizer", value=True, source="open_instruct/finetune.py, fused_optimizer",
              is_default=True),

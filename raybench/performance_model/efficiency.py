@@ -179,12 +179,17 @@ def expected_efficiency(
     dtype: str = "bf16",
     calibration: Calibration = CALIBRATION,
     spreads: Mapping[str, Spread] = SPREADS,
+    timing: str = "",
 ) -> Efficiency:
-    """What published trainings of such a size on such a GPU reach; wider where programs differ more."""
+    """What published trainings of such a size on such a GPU reach; wider where programs differ more.
+
+    ``timing``: by whose published step times, where the program is named.
+    """
     stand_in = gpu if gpu is not None and any(map(gpu.peak_tflops, TYPES)) else gpu_for(_STAND_IN)
     work = work_of(stand_in, model, setup, power_watts, dtype)
+    spread = spread_of(classes_of(gpu, model, setup, timing), spreads)
     share = work.at_peak / calibration.seconds(work) / experts_times(model)
-    slow, fast = factors(work, calibration, spread_of(classes_of(gpu, model, setup), spreads), setup)
+    slow, fast = factors(work, calibration, spread, setup)
     fast = max(1.0, min(fast, _reached(work) / share))
     return Efficiency(
         low=min(_MOST_SHARE, share / slow),

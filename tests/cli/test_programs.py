@@ -38,7 +38,9 @@ def test_what_a_program_has_is_taken_with_the_file_that_says_so() -> None:
     assert found["program"] == "torchtitan"
     assert found["basis"]["loss"].startswith("at most fused, as torchtitan has it (torchtitan/")
     said = told(*ON_64, "--compile", "--kernels", "fused", "--loss", "fused", "--no-masked-attention")
-    assert found["step_seconds"] == pytest.approx(said["step_seconds"], rel=0.05)  # but for the loss and the optimizer
+    (fast, slow), (least, most) = found["step_seconds"], said["step_seconds"]
+    assert fast == pytest.approx(least, rel=0.05)  # but for the loss and the optimizer
+    assert most < slow < 1.25 * most  # by torchtitan's own published step times
     assert found["memory"]["peak"] <= said["memory"]["peak"]
 
 

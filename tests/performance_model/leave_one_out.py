@@ -106,6 +106,7 @@ def outcome(run: PublishedRun, calibration: Calibration, spreads: Mapping[str, S
         dtype=ask.dtype,
         calibration=calibration,
         spreads=spreads,
+        timing=ask.program.timing if ask.program else "",
     )
     answer = estimate(replace(ask, efficiency=given), alone=False)
     bounds, seconds = answer.step_seconds, run.step_seconds

@@ -12,7 +12,14 @@ from raybench.performance_model.efficiency import Calibration, expected_efficien
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.parallel.part import local_setup, part_of
 from raybench.performance_model.step.links import networks_of
-from raybench.performance_model.step.spreads import SPREADS, TUNED, Spread, classes_of, exposed_share
+from raybench.performance_model.step.spreads import (
+    PROGRAMS_TIMED,
+    SPREADS,
+    TUNED,
+    Spread,
+    classes_of,
+    exposed_share,
+)
 from raybench.performance_model.work import work_of
 from tests.performance_model.published_run import PublishedRun
 
@@ -23,17 +30,22 @@ _SLOW_SHARES = {TUNED: 0.97}
 _SLOW_SHARE, _FAST_SHARE = 0.92, 0.98
 _POOLED = 10.0  # votes of all classes but the tuned that each has beside its own: few sources know little
 _NOT_FITTED = ("experts",)  # of tables of their own
+_LEAST_SOURCES = 2  # of a program: three, of which one may be left out
 _NONE = Spread(slow=1.0, fast=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The least factors of its class with which one published step time is inside; 1 where it is without."""
+    """The least factors of its class with which one published step time is inside; 1 where it is without.
+
+    ``program``: the class of its program, where that of its GPU is another.
+    """
 
     source: str
     name: str
     slow: float
     fast: float
+    program: str = ""
 
 
 def need(run: PublishedRun, calibration: Calibration) -> Need | None:
@@ -42,10 +54,11 @@ def need(run: PublishedRun, calibration: Calibration) -> Need | None:
     if seconds is None or ask.gpu is None or networks is None or networks[0] != networks[1]:
         return None
     part, setup = part_of(ask.model, ask.layout), local_setup(ask.setup, ask.layout)
-    names = classes_of(ask.gpu, part, setup)
+    timing = ask.program.timing if ask.program else ""
+    names = classes_of(ask.gpu, part, setup, timing)
     given = expected_efficiency(
         ask.gpu, part, setup, power_watts=ask.power_watts, dtype=ask.dtype, calibration=calibration,
-        spreads={**SPREADS, **dict.fromkeys(names, _NONE)},
+        spreads={**SPREADS, **dict.fromkeys(names, _NONE)}, timing=timing,
     )  # fmt: skip
     answer = estimate(replace(ask, efficiency=given.middle), alone=False)
     bounds = answer.step_seconds
@@ -61,6 +74,7 @@ def need(run: PublishedRun, calibration: Calibration) -> Need | None:
         name=names[0],
         slow=math.exp(_beyond(slower - masked, math.log(given.slow) - masked)),
         fast=math.exp(_beyond(faster, math.log(given.fast))),
+        program=names[-1],
     )
 
 
@@ -84,6 +98,23 @@ def calibrated(needs: Iterable[Need]) -> dict[str, Spread]:
         for name, own in classes.items()
         if name not in _NOT_FITTED
     }
+
+
+def calibrated_programs(named: Iterable[Need], needs: Iterable[Need]) -> dict[str, Spread]:
+    """The factors of each program that is judged by its own published step times (``PROGRAMS_TIMED``).
+
+    ``named``: of rows whose program is named; ``needs``: of all rows as they are, of which those that are not tuned
+    have some votes beside a program's own, as beside a class's. None of a program of which there is one source.
+    """
+    rows = list(named)
+    beside = [one for one in needs if one.name != TUNED]
+    found = {}
+    for name in PROGRAMS_TIMED:
+        own = [row for row in rows if row.program == name]
+        if len({row.source for row in own}) >= _LEAST_SOURCES:
+            slow = _covering(own, beside, "slow", _SLOW_SHARE)
+            found[name] = Spread(slow=slow, fast=_covering(own, beside, "fast", _FAST_SHARE))
+    return found
 
 
 def _covering(own: Sequence[Need], rows: Sequence[Need], side: str, share: float) -> float:

@@ -120,6 +120,29 @@ def test_a_program_that_nobody_says_is_tuned_may_be_slower(changes: dict[str, ob
     assert name == TUNED or SPREADS[name].slow * SPREADS[name].fast > 0.95 * SPREADS[TUNED].slow * SPREADS[TUNED].fast
 
 
+@pytest.mark.parametrize(
+    ("timing", "changes", "name"),
+    [
+        ("torchtitan", {"kernels": "fused", "compiled": True}, "torchtitan"),
+        ("torchtitan", {}, "torchtitan"),
+        ("transformers", {"strategy": "zero3"}, "transformers"),
+        ("transformers", {"kernels": "fused"}, "tuned"),  # Liger's
+        ("megatron-lm", {"kernels": "fused"}, "tuned"),
+        ("", {"strategy": "zero3"}, "zero3"),
+    ],
+)
+def test_a_program_that_is_named_has_its_own_bounds_where_its_step_times_say_them(
+    timing: str, changes: dict[str, object], name: str
+) -> None:
+    setup = replace(SETUP, **changes)
+    assert classes_of(gpu_for("h100"), LLAMA, setup, timing) == (name,)
+    assert classes_of(gpu_for("L40S"), LLAMA, setup, timing) == ("other GPUs", name)
+    mixture = replace(LLAMA, experts=8, experts_per_token=2)
+    assert classes_of(gpu_for("h100"), mixture, setup, timing) == ("experts",)
+    found = expected_efficiency(gpu_for("h100"), LLAMA, setup, timing=timing)
+    assert (found.slow == expected_efficiency(gpu_for("h100"), LLAMA, setup).slow) is (name != timing)
+
+
 @pytest.mark.parametrize(("kernels", "name"), [("plain", "cut"), ("fused", "tuned")])
 def test_of_a_model_that_is_cut_the_program_is_asked_for(kernels: Kernels, name: str) -> None:
     """Megatron-DeepSpeed on 48 nodes and nanotron take 2.7 and up to 4 times as long as the fit."""

@@ -3,6 +3,9 @@
 from raybench.performance_model.programs.program import COMPUTED, Fact, Program
 from raybench.performance_model.training_setup import Strategy
 
+# Whose instructions their attention has, PyTorch's scaled_dot_product_attention, is left open: on Hopper and Blackwell
+# it takes cuDNN's kernel first where cuDNN is newer than 9.15 (pytorch/pytorch of 2.13,
+# aten/src/ATen/native/transformers/cuda/sdp_utils.cpp), and FlashAttention-2 in 2.9 and before.
 _FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
 _COMPILED, _EAGER = {"compiled": True}, {"compiled": False}
 
@@ -23,8 +26,6 @@ TORCHTUNE = Program(
         Fact(name="kernels", value="plain", source="torchtune/modules/rms_norm.py and feed_forward.py"),
         Fact(name="loss", value="chunked", source="torchtune/modules/loss/cross_entropy_loss.py, "
              "LinearCrossEntropyLoss, of 8 chunks", is_default=True),
-        Fact(name="native_attention", value=False, source="torchtune/modules/attention_utils.py, "
-             "scaled_dot_product_attention", is_default=True),
         Fact(name="masked_attention", value=False, source="torchtune/data/_collate.py, padded_collate_sft: "
              "tokens and labels alone", is_default=True),
         Fact(name="parameter_bytes", value=COMPUTED, source="recipes/full_finetune_distributed.py, "
@@ -39,7 +40,7 @@ TORCHTUNE = Program(
         Fact(name="upcast", value=False, source="torchtune/modules/peft/lora.py", methods=("qlora",)),
         Fact(name="adapter_dropout", value=False, source="recipes/configs/llama3_1/8B_lora.yaml, lora_dropout 0.0",
              methods=("lora", "qlora"), is_default=True),
-        Fact(name="holds_inputs", value=False, source="torchtune/training/memory.py, "
+        Fact(name="holds_inputs", value=False, source="torchtune/training/_activation_checkpointing.py, "
              "checkpoint_wrapper without reentry", methods=("lora", "qlora")),
     ),
 )  # fmt: skip
@@ -69,12 +70,10 @@ LITGPT = Program(
         Fact(name="loss", value="plain", source="litgpt/utils.py, chunked_cross_entropy under autocast",
              needs={"parameter_bytes": 4}),
         Fact(name="joined_projections", value=True, source="litgpt/model.py, CausalSelfAttention.qkv"),
-        Fact(name="native_attention", value=False, source="litgpt/model.py, scaled_dot_product_attention",
-             is_default=True),
         Fact(name="masked_attention", value=False, source="litgpt/model.py, is_causal without a mask"),
         Fact(name="reduces_each", value=False, source="litgpt/finetune/full.py and pretrain.py, no_backward_sync",
              strategies=_FSDP),
-        Fact(name="reduce_bytes", value=COMPUTED, source="src/lightning/fabric/plugins/precision/fsdp.py",
+        Fact(name="reduce_bytes", value=COMPUTED, source="lightning/fabric/plugins/precision/fsdp.py",
              strategies=_FSDP),
         Fact(name="adapter_dropout", value=True, source="litgpt/finetune/lora.py, lora_dropout 0.05",
              methods=("lora", "qlora"), is_default=True),
@@ -184,8 +183,6 @@ FMS_FSDP = Program(
              needs=_EAGER),
         Fact(name="loss", value="narrow", source="fms_fsdp/utils/train_utils.py, CrossEntropyLoss of the model's "
              "16-bit logits"),
-        Fact(name="native_attention", value=False, source="main_training_llama.py, scaled_dot_product_attention",
-             is_default=True),
         Fact(name="masked_attention", value=False, source="main_training_llama.py, is_causal"),
         Fact(name="reduce_bytes", value=COMPUTED, source="fms_fsdp/policies/mixed_precision.py, bfSixteen"),
         Fact(name="parameter_bytes", value=4, source="fms_fsdp/policies/mixed_precision.py, bfSixteen"),
@@ -204,12 +201,12 @@ MAXTEXT = Program(
         "max_target_length={length}"
     ),
     facts=(
-        Fact(name="compiled", value=True, source="src/maxtext/utils/train_utils.py, jax.jit"),
-        Fact(name="kernels", value="fused", source="src/maxtext/utils/train_utils.py, jax.jit"),
+        Fact(name="compiled", value=True, source="src/MaxText/train.py, jax.jit"),
+        Fact(name="kernels", value="fused", source="src/MaxText/train.py, jax.jit"),
         Fact(name="native_attention", value=True, source="src/MaxText/configs/gpu, attention cudnn_flash_te",
              is_default=True),
-        Fact(name="masked_attention", value=False, source="src/maxtext/layers/attention_op.py, causal"),
-        Fact(name="parameter_bytes", value=4, source="src/maxtext/configs/base.yml, weight_dtype", is_default=True),
+        Fact(name="masked_attention", value=False, source="src/MaxText/layers/attentions.py, causal"),
+        Fact(name="parameter_bytes", value=4, source="src/MaxText/configs/base.yml, weight_dtype", is_default=True),
     ),
 )  # fmt: skip
 

@@ -13,9 +13,7 @@ _LIGER = "liger_kernel/ops/fused_linear_cross_entropy.py"
 # What the Trainer of transformers with accelerate has for all of them.
 OF_THE_TRAINER: tuple[Fact, ...] = (
     Fact(name="compiled", value=False, source="transformers/training_args.py, torch_compile", is_default=True),
-    Fact(name="native_attention", value=False, source="transformers/integrations/sdpa_attention.py and "
-         "flash_attention_2", is_default=True),
-    Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, get_data_types",
+    Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, grad_accum_dtype",
          strategies=("zero1", "zero2"), is_default=True),
     Fact(name="parameter_bytes", value=4, source="accelerate/accelerator.py, upcast under FSDP's mixed precision",
          strategies=_FSDP, methods=("full",), is_default=True),
@@ -25,8 +23,8 @@ OF_THE_TRAINER: tuple[Fact, ...] = (
          is_default=True),
     Fact(name="bucket_view", value=False, source="accelerate/utils/dataclasses.py, gradient_as_bucket_view",
          strategies=("ddp",), is_default=True),
-    Fact(name="fused_optimizer", value=False, source="transformers/training_args.py, adamw_torch, its fused one from "
-         "transformers 5 on", is_open=True),
+    Fact(name="fused_optimizer", value=True, source="transformers/training_args.py, adamw_torch_fused from "
+         "transformers 5 on", is_default=True),
     Fact(name="on_streams", value=True, source="accelerate/utils/dataclasses.py, fsdp_version: 1 by default",
          strategies=_FSDP, is_open=True),
     Fact(name="holds_inputs", value=True, source="transformers/modeling_utils.py, use_reentrant up to transformers 4",
@@ -45,6 +43,7 @@ WITH_LIGER: tuple[Fact, ...] = (
 TRL = Program(
     name="trl",
     title="TRL",
+    timing="transformers",
     aliases=("sfttrainer", "sft-trainer", "alignment-handbook"),
     strategies=_EVERY,
     cuts=("tensor", "context"),
@@ -68,6 +67,7 @@ TRL = Program(
 AXOLOTL = Program(
     name="axolotl",
     title="Axolotl",
+    timing="transformers",
     strategies=_EVERY,
     cuts=("tensor", "context", "expert"),
     methods=("full", *_ADAPTERS),
@@ -88,6 +88,7 @@ AXOLOTL = Program(
 LLAMA_FACTORY = Program(
     name="llama-factory",
     title="LLaMA-Factory",
+    timing="transformers",
     aliases=("llamafactory",),
     strategies=_EVERY,
     methods=("full", *_ADAPTERS),
@@ -110,6 +111,7 @@ LLAMA_FACTORY = Program(
 FMS_HF_TUNING = Program(
     name="fms-hf-tuning",
     title="fms-hf-tuning",
+    timing="transformers",
     aliases=("fms-acceleration",),
     strategies=_EVERY,
     methods=("full", *_ADAPTERS),
@@ -124,8 +126,6 @@ FMS_HF_TUNING = Program(
         *WITH_LIGER[2:],
         Fact(name="masked_attention", value=False, source="tuning/config/configs.py, use_flash_attn",
              is_default=True),
-        Fact(name="upcast", value=False, source="fms_acceleration_peft/framework_plugin_bnb.py, "
-             "_prepare_model_for_kbit_training", methods=("qlora",)),
         Fact(name="adapter_dropout", value=True, source="tuning/config/peft_config.py, lora_dropout 0.05",
              methods=_ADAPTERS, is_default=True),
         *OF_THE_TRAINER,
@@ -158,6 +158,7 @@ UNSLOTH = Program(
 MS_SWIFT = Program(
     name="ms-swift",
     title="ms-swift",
+    timing="transformers",
     aliases=("swift", "modelscope"),
     strategies=_EVERY,
     methods=("full", *_ADAPTERS),
@@ -209,6 +210,7 @@ XTUNER = Program(
 OPEN_INSTRUCT = Program(
     name="open-instruct",
     title="open-instruct",
+    timing="transformers",
     aliases=("tulu",),
     strategies=("ddp", "zero2", "zero3"),
     cuts=("context",),
@@ -222,7 +224,7 @@ OPEN_INSTRUCT = Program(
         Fact(name="masked_attention", value=False, source="open_instruct/model_utils.py, "
              "detect_hf_attn_implementation", is_default=True),
         Fact(name="compiled", value=False, source="open_instruct/finetune.py"),
-        Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, get_data_types",
+        Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, grad_accum_dtype",
              strategies=("zero2",), is_default=True),
         Fact(name="fused_optimizer", value=True, source="open_instruct/finetune.py, fused_optimizer",
              is_default=True),
@@ -239,7 +241,6 @@ FSDP_QLORA = Program(
         Fact(name="loss", value="transformers-kept", source="train.py, output.loss, whose logits are there until "
              "the backward pass is over"),
         Fact(name="compiled", value=False, source="train.py"),
-        Fact(name="native_attention", value=False, source="train.py, attn_impl sdpa", is_default=True),
         Fact(name="parameter_bytes", value=COMPUTED, source="train.py, precision bf16", is_default=True),
         Fact(name="reduce_bytes", value=COMPUTED, source="train.py, precision bf16", is_default=True),
         Fact(name="reduces_each", value=True, source="train.py, no_sync", is_default=True),

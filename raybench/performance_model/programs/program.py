@@ -82,10 +82,10 @@ class Program:
 
     ``strategies``, ``cuts`` and ``methods``: what it has of each. ``selective``: whether its selective checkpointing
     keeps what torchtitan's does, else why not. ``whole_experts``: whether those that are spread are whole on tensor
-    ranks; None: either. ``planned``: what a plan has it told, before its facts. ``starts``:
-    whose command a plan prints; ``settings``: its own words for what a plan decides, where it prints no command, with
-    ``{batch}``, ``{accumulation}``, ``{samples}`` of a step, ``{length}``, ``{ranks}``, ``{nodes}``,
-    ``{checkpointing}`` (true or false).
+    ranks; None: either. ``planned``: what a plan has it told, before its facts. ``timing``: the program by whose
+    published step times it is judged (``step/spreads.py``). ``starts``: whose command a plan prints; ``settings``: its
+    own words for what a plan decides, where it prints no command, with ``{batch}``, ``{accumulation}``, ``{samples}``
+    of a step, ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or false).
     """
 
     name: str
@@ -98,6 +98,7 @@ class Program:
     selective: bool | str = False
     whole_experts: bool | None = None
     planned: tuple[Fact, ...] = ()
+    timing: str = ""
     starts: Starts = ""
     settings: str = ""
 
@@ -116,8 +117,8 @@ def told(fact: Fact, program: str, compute: str) -> str:
 def in_words(fact: Fact, compute: str) -> str:
     """The value as a user reads it; ``compute``: the type of the computation."""
     if isinstance(fact.value, bool):
-        return "yes or no" if fact.is_open else "yes" if fact.value else "no"
-    if fact.name in SIZES:
+        value = "yes" if fact.value else "no"
+    elif fact.name in SIZES:
         value = compute if fact.value == COMPUTED else _TYPES.get(str(fact.value), str(fact.value))
     else:
         value = str(fact.value)

@@ -44,6 +44,7 @@ def computation_of(request: EstimateRequest) -> Efficiency:
         setup,
         power_watts=request.power_watts,
         dtype=request.dtype,
+        timing=request.program.timing if request.program else "",
     )
 
 

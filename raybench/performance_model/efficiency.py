@@ -132,7 +132,8 @@ class Efficiency:
     """Share of the peak, low and high, and where it is from.
 
     ``least_seconds``: of the start of a micro-batch's kernels, which is in the shares. ``slow`` and ``fast``: the
-    factors between the middle and the bounds, of what is fitted; 1 of what is given. ``unsure``: how much faster fused
+    factors between the middle and the bounds, of what is fitted; 1 of what is given. ``slow_steps``, ``fast_steps``:
+    those of whole steps, without what is not known of their computation. ``unsure``: how much faster fused
     kernels may be, where nobody says whether they are.
     Shares are of all scores of attention: a kernel that skips those which a causal mask drops may be above 1. With
     ``in_fp8`` they are of the peak in 16 bits, and have what fp8 gains in them. Raises UsageError for what is no range
@@ -147,6 +148,8 @@ class Efficiency:
     fast: float = 1.0
     unsure: float = 0.0
     in_fp8: bool = False
+    slow_steps: float = 1.0
+    fast_steps: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.low <= self.high <= _MOST_SHARE:
@@ -200,6 +203,8 @@ def expected_efficiency(
         fast=fast,
         unsure=calibration.unsure(work),
         in_fp8=dtype == "fp8",
+        slow_steps=spread.slow,
+        fast_steps=spread.fast,
     )
 
 
@@ -219,14 +224,17 @@ def experts_times(model: Transformer) -> float:
 def factors(work: Work, calibration: Calibration, spread: Spread, setup: TrainingSetup) -> tuple[float, float]:
     """How many times as long as the fit the slowest takes, and how many times as fast the fastest is.
 
-    What is not known of kernels and of their starts, and what the CPU holds up, are errors independent of each other.
+    What is not known of kernels and of their starts, and what the CPU holds up, are errors independent of each other;
+    nobody is faster for an optimizer on the CPU.
     """
-    share = calibration.starting_share(work)
-    known = math.hypot(math.log1p(calibration.unsure(work)), math.log(OFFLOAD_SPREAD) * (setup.offload != "none"))
+    known = math.log1p(calibration.unsure(work))
+    held_up = math.log(OFFLOAD_SPREAD) * (setup.offload != "none")
     starts = STARTS_SPREAD if setup.kernels == "fused" or setup.lora_rank else SLOWER_STARTS
     offloaded = math.log(OFFLOADED_ACTIVATIONS_SPREAD) * setup.offloads_activations
-    slow = math.hypot(math.log(spread.slow), known, math.log(calibration.slower_starts(work, starts)), offloaded)
-    fast = math.hypot(math.log(spread.fast), known, math.log(FEWER_STARTS) * share)
+    slower = math.log(calibration.slower_starts(work, starts))
+    slow = math.hypot(math.log(spread.slow), known, slower, held_up, offloaded)
+    fewer = math.log(calibration.slower_starts(work, 1 / FEWER_STARTS))
+    fast = math.hypot(math.log(spread.fast), known, fewer)
     return math.exp(slow) * calibration.masked_times(work), math.exp(fast)
 
 

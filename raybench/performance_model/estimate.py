@@ -23,6 +23,7 @@ from raybench.performance_model.step.bounds import (
 from raybench.performance_model.step.forms import LargestBatch, largest_batches, least_memory, most_peak
 from raybench.performance_model.step.links import has_open_fabric
 from raybench.performance_model.step.request import EstimateRequest, most_setup
+from raybench.performance_model.step.said import said_requests
 from raybench.performance_model.step.spreads import exposed_share
 from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.step.unknown import unknown_of
@@ -38,7 +39,8 @@ class Estimate:
     """The answer. ``fastest`` and ``slowest`` bound the step; None where the GPU's peak or the network is not known.
 
     ``efficiency``: that given, or of published trainings. What was ``measured`` at this very setting takes the place of
-    the step's bounds, of the peak and of whether it fits.
+    the step's bounds, of the peak and of whether it fits. ``meant_seconds``: bounds of the step with what is left open
+    said, one way and the other.
     """
 
     request: EstimateRequest
@@ -56,6 +58,7 @@ class Estimate:
     unknown: tuple[str, ...]
     measured: Measured | None = None
     most_peak: int = 0
+    meant_seconds: tuple[float, float] | None = None
 
     @property
     def fits(self) -> bool | None:
@@ -111,15 +114,21 @@ class Estimate:
         """Step time with everything hidden that can be and high efficiency; with nothing hidden and low efficiency.
 
         How much is hidden and how fast computation is are independent of each other, and so are added as squares,
-        unless the efficiency is given; of links that nobody says, all that holds with either is within.
+        unless the efficiency is given; of links that nobody says, all that holds with either is within. So is what
+        holds once open options are said, where that was looked at (``with_meant``).
         """
+        own, meant = self._own_seconds, self.meant_seconds
+        return own if own is None or meant is None else (min(own[0], meant[0]), max(own[1], meant[1]))
+
+    @property
+    def _own_seconds(self) -> tuple[float, float] | None:
+        """Of the request as it stands."""
         if self.fastest is None or self.slowest is None:
             return None
         if self._is_given:
             bounds = [self._between(self.fastest, self.slowest)]
         else:
-            efficiency = self.efficiency
-            bounds = [self._around(*self._between(*steps), efficiency) for steps in self.fitted]
+            bounds = [self._around(*steps) for steps in self.fitted]
         return min(low for low, _ in bounds), max(high for _, high in bounds) * self.pressed_times
 
     @property
@@ -128,8 +137,11 @@ class Estimate:
         bounds = self.step_seconds
         if bounds is None:
             return None
-        if bounds != self.estimated_step_seconds or not self.fitted or self._is_given:
+        if bounds != self.estimated_step_seconds:
             return math.sqrt(bounds[0] * bounds[1])
+        if not self.fitted or self._is_given:
+            own = self._own_seconds or bounds
+            return math.sqrt(own[0] * own[1])
         middles = [self._likely(*self._between(*steps)) for steps in self.fitted]
         return float(math.prod(middles) ** (1 / len(middles)))
 
@@ -141,11 +153,18 @@ class Estimate:
         """Between the least and the most that the fit has."""
         return float(least * (most / least) ** exposed_share(self.request.setup))
 
-    def _around(self, least: float, most: float, efficiency: Efficiency) -> tuple[float, float]:
-        """Bounds around what is likely."""
+    def _around(self, fastest: StepSeconds, slowest: StepSeconds) -> tuple[float, float]:
+        """Bounds around what is likely.
+
+        What makes computation slower or faster makes what is sent neither: of that only how far steps differ counts.
+        """
+        (least, most), efficiency = self._between(fastest, slowest), self.efficiency
         hidden, middle = math.log(most / least) / 2, self._likely(least, most)
-        fast, slow = (math.log(side) for side in (efficiency.fast, efficiency.slow))
-        return middle * math.exp(-math.hypot(fast, hidden)), middle * math.exp(math.hypot(slow, hidden))
+        computed = min(1.0, (slowest.compute + slowest.bubble) / most)
+        slow = computed * efficiency.slow + (1 - computed) * min(efficiency.slow, efficiency.slow_steps)
+        fast = computed / efficiency.fast + (1 - computed) / min(efficiency.fast, efficiency.fast_steps)
+        low, high = (math.hypot(math.log(side), hidden) for side in (fast, slow))
+        return middle * math.exp(-low), middle * math.exp(high)
 
     def _between(self, fastest: StepSeconds, slowest: StepSeconds) -> tuple[float, float]:
         """With the update."""
@@ -188,7 +207,7 @@ class Estimate:
 
 
 def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
-    """All figures that the request allows; of one of many that are compared (not ``alone``), no other batches."""
+    """All figures that the request allows; of one of many that are compared (not ``alone``) no others beside it."""
     traffic = training_traffic(
         request.model,
         request.setup,
@@ -203,7 +222,7 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
     times = request.accumulation
     memory = estimate_memory(request.model, request.setup, request.layout, accumulation=times)
     most = most_peak(request, memory.peak)
-    return Estimate(
+    found = Estimate(
         request=request,
         traffic=traffic,
         communication_seconds=_communication_seconds(request, traffic),
@@ -219,6 +238,16 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
         unknown=unknown_of(request, peak),
         most_peak=most,
     )
+    return with_meant(found) if alone else found
+
+
+def with_meant(found: Estimate) -> Estimate:
+    """The estimate with bounds that hold for whatever is meant by options that are left open, and can run."""
+    others = (estimate(one, alone=False) for one in said_requests(found.request))
+    meant = [one.step_seconds for one in others if one.step_seconds is not None and one.fits is not False]
+    if not meant:
+        return found
+    return replace(found, meant_seconds=(min(low for low, _ in meant), max(high for _, high in meant)))
 
 
 def _communication_seconds(request: EstimateRequest, traffic: Traffic) -> float | None:

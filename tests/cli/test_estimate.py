@@ -46,7 +46,7 @@ def test_an_estimate_has_every_figure() -> None:
     assert estimate["samples_per_second"][0] == pytest.approx(64 / high)
     flops, peak = estimate["model"]["flops_per_token"], 989.4e12
     assert estimate["mfu"][1] == pytest.approx(estimate["tokens_per_second"][1] * flops / 64 / peak)
-    assert estimate["mfu"][1] < 0.6
+    assert estimate["mfu"][1] < 0.65  # with fused kernels, which nobody rules out
     cost = estimate["cost"]
     assert cost["per_hour"] == pytest.approx(8 * 55.04)
     assert cost["per_epoch"][0] == pytest.approx(1000 * cost["per_1k_samples"][0])
@@ -69,7 +69,9 @@ def test_what_64_a100_are_published_to_reach_is_within_the_estimate(
     estimate = answer(*options, *shape, "--node-type", "p4de.24xlarge", code=code)
     low, high = estimate["tokens_per_second"]
     assert low < 64 * published < high
-    assert high < 2.3 * low, "or it would say little"
+    assert high < (2.4 if code == 0 else 3.2) * low, (
+        "or it would say little"
+    )  # 3: it may fill the GPU, and wait for that
     assert "A100" in estimate["efficiency"]["source"]
 
 
@@ -409,7 +411,7 @@ PADDED = (
         (
             ("--model", "gpt2", "--gpu", "H200", "--vocabulary", "50304", "--native-attention", "--compile"),
             0,
-            ["--loss"],
+            ["--kernels", "--loss"],
         ),
         (("--model", "gpt2", "--gpu", "A100", "--kernels", "fused", "--loss", "fused", "--dtype", "fp32"), 0, []),
         ((*PADDED,), 0, ["--masked-attention"]),

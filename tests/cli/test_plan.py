@@ -314,7 +314,10 @@ def test_a_way_has_the_figures_that_estimate_has(method: str) -> None:
     told = json.loads(CliRunner().invoke(estimating, [*words, "--json"], catch_exceptions=False).stdout)
     for name in ("peak", "least_peak"):  # plan's gradients are there before a step, as other samples may have left them
         assert way[name] == pytest.approx(told["memory"][name], rel=0.01)
-    assert way["tokens_per_second"] == pytest.approx(told["tokens_per_second"], rel=0.01)
+    (slow, fast), (slowest, fastest) = way["tokens_per_second"], told["tokens_per_second"]
+    assert (
+        0.8 * slow < slowest <= slow < fast <= fastest < 1.25 * fast
+    )  # of other kernels as well, unless they are said
 
 
 def test_a_training_of_a_few_steps_is_told_in_seconds_and_cents() -> None:
@@ -484,7 +487,7 @@ def parsed(line: str) -> dict[str, Any]:
     ("arguments", "words"),
     [
         (("llama-8b", *P5, "--tokens", "15B"), ("raybench train --nodes 4 --strategy fsdp", "--full")),
-        (("llama-70b", *P5, "--tokens", "1B", "--budget", "100"), ("misses the budget", "hours, 1,7", "  7.91")),
+        (("llama-70b", *P5, "--tokens", "1B", "--budget", "100"), ("misses the budget", "hours, 1,7", "  7.92")),
         (
             ("Qwen/Qwen3-32B", *P5),
             ("accelerate launch --num_machines", "per_device_train_batch_size", "  tokens/s     why not"),

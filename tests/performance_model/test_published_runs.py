@@ -63,8 +63,9 @@ def test_nine_of_ten_step_times_are_within_bounds_that_say_something(of: str) ->
             inside.append(low <= run.step_seconds <= high)
             widths.append(high / low)
     assert sum(inside) >= 0.9 * len(inside)
-    # within bounds 1.6 wide four in five of new sources were; adapters: of eager programs, with 256 tokens it is starts
-    assert sorted(widths)[len(widths) // 2] <= {"lora recomputed": 2.2, "qlora recomputed": 1.85}.get(of, 1.95)
+    # within bounds 1.6 wide four in five of new sources were; of eager programs with adapters, 256 tokens are starts.
+    # Up to 5 % wider than the calibration has them: they hold for whatever is said as well (step/test_order.py)
+    assert sorted(widths)[len(widths) // 2] <= {"lora recomputed": 2.25, "qlora recomputed": 1.9}.get(of, 2.0)
 
 
 def test_memory_of_published_adapters_is_near() -> None:

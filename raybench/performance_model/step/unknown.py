@@ -53,7 +53,7 @@ def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
     of_attention = gpu is not None and has_slower_attention(gpu, setup) and setup.native_attention is None
     open_options = {
         "--compile": of_kernels,
-        "--kernels": of_kernels,
+        "--kernels": not request.kernels_known,
         "--loss": setup.loss_open,
         "--native-attention": of_attention,
         "--masked-attention": may_be_masked(setup),

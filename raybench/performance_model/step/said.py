@@ -1,0 +1,60 @@
+"""What a request may be meant as where options are left open: the fastest and the slowest that saying them makes it.
+
+An estimate of what is left open lies between; the bounds that are told hold for each that may be said.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from raybench.performance_model.step.attention import may_be_masked
+from raybench.performance_model.step.forms import layouts_meant
+from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.training_setup import heaviest
+
+_FASTEST: dict[str, Any] = {"kernels": "fused", "loss": "fused", "compiled": True, "native_attention": True}
+_COMPILED: dict[str, Any] = _FASTEST | {"kernels": "plain"}  # of old GPUs these may store no scores, fused ones do
+_SLOWEST: dict[str, Any] = {
+    "kernels": "plain",
+    "loss": "transformers-kept",
+    "compiled": False,
+    "native_attention": False,
+}
+
+
+def said_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
+    """The request with all said that is open, once each way; nothing where all is said."""
+    layouts = layouts_meant(request.model, request.layout)
+    names = _open(request)
+    sides = [_FASTEST, _SLOWEST] + [_COMPILED] * ({"kernels", "compiled"} <= names) if names else []
+    asked = [request, *(_said(request, side) for side in sides)]
+    every = (replace(one, layout=layout) for layout in layouts for one in asked)
+    yield from (one for one in every if one != request)
+
+
+def _open(request: EstimateRequest) -> frozenset[str]:
+    """Fields that nobody gives and that hang on nothing else."""
+    setup = request.setup
+    is_open = {
+        "kernels": not request.kernels_known,
+        "loss": not request.loss_known,
+        "compiled": setup.compiled is None,
+        "native_attention": setup.native_attention is None,
+    }
+    return frozenset(name for name, value in is_open.items() if value)
+
+
+def _said(request: EstimateRequest, values: dict[str, Any]) -> EstimateRequest:
+    """With each of the values whose option is open, and with what saying it decides.
+
+    Either form of FSDP may still be meant: its streams are those of the request. Of transformers' loss it would be open
+    anew whether samples are padded: only where it was before.
+    """
+    setup, names = request.setup, _open(request)
+    given = {name: value for name, value in values.items() if name in names}
+    if "kernels" in names:  # what is only so where nobody says the kernels
+        given |= {"upcast": False, "holds_inputs": False, "wide_scores": False}
+    if not may_be_masked(setup):
+        given["masked_attention"] = bool(setup.masked_attention)
+    said = heaviest(replace(setup, **given), kernels_known=True, loss_known=True)
+    return replace(request, setup=replace(said, on_streams=setup.on_streams), kernels_known=True, loss_known=True)

@@ -1,0 +1,151 @@
+"""What must hold of any two estimates: random trainings, each beside one that differs in a single thing.
+
+Memory is larger than any of them takes: a step that fills its GPU takes a quarter longer at most, which less of
+anything relieves it of.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from raybench.performance_model.estimate import Estimate, estimate, with_meant
+from raybench.services.estimate import EstimateOptions, estimate_request
+
+_SEED, _DRAWN = 17, 60
+_NEAR = 1.05  # what is within bounds but for so much: errors are added as squares, one by one and all together
+_LONGER = 1.03
+_NODES_SHARE = 0.75  # of twice the tokens: gradients and shards go over twice as many nodes, small messages wait longer
+LOSSES = (
+    "plain",
+    "fused",
+    "chunked",
+    "transformers",
+    "transformers-whole",
+    "transformers-kept",
+    "narrow",
+    "fused-fp32",
+)
+SAID: dict[str, tuple[Any, ...]] = {
+    "kernels": ("plain", "fused"),
+    "loss": LOSSES,
+    "compile": (True, False),
+    "native_attention": (True, False),
+}
+
+
+def drawn() -> Iterator[EstimateOptions]:
+    """The same ones each time."""
+    chance = random.Random(_SEED)
+    for _ in range(_DRAWN):
+        nodes, model = chance.choice([1, 1, 2, 4]), chance.choice(["gpt2", "llama-3.2-1b", "llama-8b", "llama-70b"])
+        method = chance.choice(["full", "full", "lora", "cut"]) if model != "gpt2" else "full"
+        yield EstimateOptions(
+            model=model,
+            gpu=chance.choice(["A10", "A100", "H100", "B200", "MI300X", "RTX 4090", "L40S"]),
+            world_size=8 * nodes,
+            nics=8,
+            nic_gbit=chance.choice([100.0, 400.0]),
+            strategy=chance.choice(["ddp", "fsdp", "fsdp-grad-op", "zero1", "zero2"]),
+            batch_size=chance.choice([1, 2, 4]),
+            accumulation=chance.choice([1, 2, 4]),
+            sequence_length=chance.choice([256, 512]),
+            activation_checkpointing=chance.random() < 0.4,
+            lora_rank=16 if method == "lora" else 0,
+            tensor_parallel=chance.choice([2, 4]) if method == "cut" else 1,
+            kernels=chance.choice([None, None, "plain", "fused"]),
+            loss=chance.choice([None, None, "plain", "chunked"]),
+            masked_attention=False,  # or saying that the loss is transformers' opens whether there is a mask
+            compile=chance.choice([None, None, True, False]),
+            memory="8T",
+        )
+
+
+TRAININGS = tuple(drawn())
+
+
+def seconds(options: EstimateOptions, **changes: Any) -> tuple[float, float]:
+    bounds = told(replace(options, **changes)).step_seconds
+    assert bounds is not None
+    return bounds
+
+
+def told(options: EstimateOptions) -> Estimate:
+    return with_meant(estimate(estimate_request(options), alone=False))
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_bounds_with_an_option_said_are_within_those_without(name: str) -> None:
+    """Fused kernels were up to 1.32 times outside of what was told where nobody said them."""
+    asked = [one for one in TRAININGS if getattr(one, name) is None]
+    assert len(asked) > _DRAWN // 4
+    for options in asked:
+        low, high = seconds(options)
+        for value in SAID[name]:
+            said = seconds(options, **{name: value})
+            assert low / _NEAR <= said[0] <= said[1] <= high * _NEAR, (options, value)
+
+
+def test_bounds_with_all_said_are_within_those_without() -> None:
+    for options in TRAININGS:
+        low, high = seconds(options)
+        for extreme in (0, 1):
+            said = {name: values[extreme] for name, values in SAID.items() if getattr(options, name, None) is None}
+            assert low / 1.02 <= seconds(options, **said)[0]
+            assert seconds(options, **said)[1] <= high * 1.02, (options, said)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        lambda one: {"batch_size": 2 * one.batch_size},
+        lambda one: {"accumulation": 2 * one.accumulation},
+        lambda one: {"sequence_length": 2 * one.sequence_length},
+        lambda _: {"activation_checkpointing": True},
+        lambda _: {"cpu_offload": "optimizer"},
+    ],
+    ids=["samples", "micro-batches", "tokens", "computed again", "an optimizer on the CPU"],
+)
+def test_more_work_is_never_faster(more: Any) -> None:
+    """DDP of a 1B on RTX 4090 was told 6.7 s at most with 2 x 512 tokens, and 5.2 with 4; fewer with a CPU's update."""
+    for options in TRAININGS:
+        low, high = seconds(options)
+        longer = seconds(options, **more(options))
+        assert longer[0] * _LONGER >= low, options
+        assert longer[1] * _LONGER >= high, options
+
+
+def test_as_many_samples_in_larger_micro_batches_take_no_longer() -> None:
+    asked = [one for one in TRAININGS if one.accumulation > 1]
+    for options in asked:
+        larger = {"batch_size": 2 * options.batch_size, "accumulation": options.accumulation // 2}
+        for told_first, found in zip(seconds(options), seconds(options, **larger), strict=True):
+            assert found <= told_first * 1.08, options  # a single one has none behind which others' messages hide
+
+
+def test_adapters_of_many_tokens_take_no_longer_than_the_whole_model() -> None:
+    for options in TRAININGS:
+        if options.tensor_parallel == 1 and options.model != "gpt2":
+            many = replace(options, batch_size=16, sequence_length=512, kernels="fused", loss="fused")
+            adapted, whole = seconds(many, lora_rank=16), seconds(many, lora_rank=0)
+            assert adapted[0] <= whole[0] * _LONGER
+            assert adapted[1] <= whole[1] * _LONGER, options
+
+
+def test_what_fits_does_in_larger_memory() -> None:
+    order = {False: 0, None: 1, True: 2}
+    for options in TRAININGS:
+        fits = [told(replace(options, memory=size)).fits for size in ("16G", "24G", "48G", "80G", "192G", "8T")]
+        assert [order[one] for one in fits] == sorted(order[one] for one in fits)
+        assert fits[-1] is True
+
+
+def test_twice_the_nodes_train_more_tokens_a_second() -> None:
+    """By three quarters of twice as many at least, from two nodes on, with as many samples on each rank."""
+    for options in TRAININGS:
+        few, many = (told(replace(options, world_size=size)).tokens_per_second for size in (16, 32))
+        assert few is not None
+        assert many is not None
+        assert all(2 * _NODES_SHARE * slow <= fast for slow, fast in zip(few, many, strict=True)), options

@@ -258,6 +258,9 @@ def _model(options: EstimateOptions) -> "Transformer":
         model = model_of_config(options.model)
     else:
         model = preset_named(options.model, others=released_names())
+    length = options.sequence_length or 0
+    if changes.keys() - {"vocabulary"} and 0 < model.positions < length:  # another model, with a table of its own
+        changes["positions"] = at_least_one(length, "--sequence-length") or length
     model = model.resized(**changes) if changes else model
     return model if options.dropout is None else replace(model, drops=options.dropout)
 
@@ -282,7 +285,8 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
     if length is not None and 0 < model.positions < length:
         raise UsageError(
             f"--sequence-length is {length}, and {options.model} has a table of {model.positions} positions; "
-            "take a shorter one, or a model with rotary positions such as llama"
+            "take a shorter one, another size of it (--layers, --hidden-size, ...), whose table is as long as its "
+            "samples, or a model with rotary positions such as llama"
         )
     setup = TrainingSetup(
         batch_size=options.batch_size,

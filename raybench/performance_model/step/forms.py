@@ -56,8 +56,11 @@ def largest_batches(request: EstimateRequest) -> LargestBatch:
 
 
 def layouts_meant(model: Transformer, layout: Layout) -> list[Layout]:
-    """The layout, and with whole experts on tensor ranks where nobody says how these share them."""
-    is_open = model.experts > 0 and layout.expert_tensor > 1 and layout.expert_cut is None
+    """The layout, and with whole experts on tensor ranks where nobody says how these share them.
+
+    Only where experts are spread: nobody has all of them whole on every tensor rank.
+    """
+    is_open = model.experts > 0 and layout.expert > 1 and layout.expert_tensor > 1 and layout.expert_cut is None
     return [layout] + [replace(layout, expert_cut=1)] * is_open
 
 

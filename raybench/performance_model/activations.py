@@ -87,7 +87,7 @@ def _latent_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     unfolded = model.head_size - model.rotary_width + model.value_size
     of_heads = model.heads * (2 * model.head_size + unfolded + model.value_size)
     latent = model.query_rank + model.key_value_rank
-    router = _FP32_BYTES * model.hidden if model.experts else 0
+    router = _FP32_BYTES * model.hidden if model.experts and not _weighs_within(setup) else 0
     return float((of_heads + latent) * setup.compute_bytes + latent * _norm_width(model, setup) + router)
 
 
@@ -202,8 +202,19 @@ def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> flo
     if "down_proj" not in inputs_kept(model, setup):
         elements -= model.feedforward * setup.input_bytes / setup.compute_bytes
     if model.experts:  # each chosen expert keeps its own, its copy of the token, and what it gives before it is weighed
-        elements = model.experts_per_token * (elements + 2 * model.hidden) + _shared_elements(model, setup)
+        copies = 1 if _weighs_within(setup) else 2
+        elements = model.experts_per_token * (elements + copies * model.hidden) + _shared_elements(model, setup)
     return elements * setup.compute_bytes + _formula_bytes_per_token(model, setup)
+
+
+def _weighs_within(setup: TrainingSetup) -> bool:
+    """Whether an expert is weighed in its activation function, so that nothing needs what it gives.
+
+    As Megatron-LM (core/transformer/moe/experts.py, bias_act_func with the probabilities), whose router reads its
+    input in 16 bits (moe_utils.py, RouterGatingLinearFunction); torchtitan, compiled, and transformers weigh what is
+    given.
+    """
+    return setup.kernels == "fused" and (setup.keeps_least or setup.compiled is False)
 
 
 def inner_widths(model: Transformer, setup: TrainingSetup) -> float:

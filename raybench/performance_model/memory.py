@@ -227,8 +227,8 @@ def _temporaries(setup: TrainingSetup, trained: float) -> float:
         return 0.0
     has_adam = setup.optimizer.removeprefix("paged-") in ("adam", "adamw")
     step = trained * setup.parameter_bytes if has_adam and not setup.fused_optimizer else 0.0
-    if setup.whole_state:
-        return 0.0  # one fused kernel for all tensors
+    if setup.whole_state:  # one fused kernel for all tensors, and fp32 copies of gradients that are in 16 bits
+        return trained * setup.parameter_bytes if setup.gradient_bytes < setup.parameter_bytes else 0.0
     if setup.strategy == "zero3":
         return min(trained, ZERO_GROUP) * (setup.compute_bytes + setup.parameter_bytes)
     if setup.is_deepspeeds:

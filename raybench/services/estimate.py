@@ -347,9 +347,10 @@ def _keeps_gradients(options: EstimateOptions, strategy: str) -> bool:
 
 
 def _gradient_bytes(options: EstimateOptions, strategy: "Strategy") -> int:
-    """Of ZeRO-1 and 2: DeepSpeed's are in the compute type; Megatron-LM, which cuts the model, adds them up in fp32.
+    """Of ZeRO-1 and 2: DeepSpeed's are in the compute type; Megatron-LM, which cuts the model, adds bf16 up in fp32.
 
-    Unless it is told another type (``--grad-reduce-in-bf16``).
+    Unless it is told another type (``--grad-reduce-in-bf16``), and fp16 ones as they are (megatron/training/
+    arguments.py: ``accumulate_allreduce_grads_in_fp32`` is set with bf16 alone).
     """
     if options.gradient_dtype is not None:
         if strategy not in ("zero1", "zero2"):
@@ -359,7 +360,8 @@ def _gradient_bytes(options: EstimateOptions, strategy: "Strategy") -> int:
             )
         return BYTES[options.gradient_dtype]
     cut = options.tensor_parallel * options.pipeline_parallel * options.context_parallel * options.expert_parallel > 1
-    return BYTES[options.reduce_dtype or _USUAL_DTYPE] if cut else BYTES[options.dtype]
+    own = _USUAL_DTYPE if options.dtype != "fp16" else options.dtype
+    return BYTES[options.reduce_dtype or own] if cut else BYTES[options.dtype]
 
 
 def _memory(options: EstimateOptions, gpu: "Gpu | None") -> int | None:

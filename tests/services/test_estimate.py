@@ -152,7 +152,28 @@ def test_deepspeed_s_bf16_optimizer_alone_shards_the_state_of_replicas_without_z
     )
     lean = least_setup(request)
     assert (lean.strategy == "zero1") is sharded
-    assert lean.gradient_bytes == (4 if tensor > 1 else 2)  # which it keeps whole, in fp32; of plain DDP nobody asks
+    # which it keeps whole, in fp32; Megatron-LM's of fp16 stay in it; of plain DDP nobody asks
+    assert lean.gradient_bytes == (4 if sharded else 2)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "asked", "each"), [("bf16", None, 4), ("fp16", None, 2), ("fp16", "fp32", 4), ("bf16", "bf16", 2)]
+)
+def test_megatron_adds_bf16_gradients_up_in_fp32_and_fp16_ones_as_they_are(
+    dtype: str, asked: str | None, each: int
+) -> None:
+    """arguments.py sets accumulate_allreduce_grads_in_fp32 with bf16 alone: a Qwen of FlagPerf takes 7 GiB less so."""
+    options = EstimateOptions(gpu="h100", tensor_parallel=2, strategy="zero1", dtype=dtype, reduce_dtype=asked)
+    assert estimate_request(options).setup.gradient_bytes == each
+
+
+def test_another_size_of_a_model_with_a_table_of_positions_has_one_as_long_as_its_samples() -> None:
+    sizes = {"layers": 32, "hidden": 4096, "heads": 32, "feedforward": 16384}
+    model = estimate_request(EstimateOptions(model="gpt2-xl", gpu="h100", sequence_length=2048, **sizes)).model
+    assert (model.positions, model.parameters) == (2048, 32 * (12 * 4096**2 + 13 * 4096) + (50257 + 2048 + 2) * 4096)
+    for other in ({}, {"vocabulary": 50304}):
+        with pytest.raises(UsageError, match="has a table of 1024 positions"):
+            estimate_request(EstimateOptions(model="gpt2-xl", gpu="h100", sequence_length=2048, **other))
 
 
 def test_an_estimate_that_cannot_be_is_refused() -> None:

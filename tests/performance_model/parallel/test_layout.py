@@ -6,6 +6,7 @@ import pytest
 
 from raybench.errors import UsageError
 from raybench.hardware.gpus import gpu_for
+from raybench.performance_model.activations import feedforward_bytes_per_token
 from raybench.performance_model.communication import Traffic
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Group, Layout, Network
@@ -13,6 +14,7 @@ from raybench.performance_model.memory import MemoryEstimate, estimate_memory
 from raybench.performance_model.parallel.choice import cut_layouts
 from raybench.performance_model.parallel.part import batches_in_flight, bubble_share, layers_of, local_setup, part_of
 from raybench.performance_model.presets import preset_named
+from raybench.performance_model.step.forms import layouts_meant
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.training_setup import TrainingSetup, strategy_named
@@ -412,3 +414,22 @@ def test_megatrons_loss_is_computed_in_place_where_nobody_says_another() -> None
     logits = 4095 * SMALL.vocabulary // 2
     assert memory(SMALL, where, **said, loss_open=True).logits == 8 * logits
     assert memory(SMALL, where, **said).logits == 12 * logits
+
+
+def test_experts_are_whole_on_tensor_ranks_only_where_they_are_spread() -> None:
+    alone, spread = (Layout(world_size=32, ranks_per_node=8, tensor=8, expert=expert) for expert in (1, 4))
+    assert layouts_meant(MIXTURE, alone) == [alone]
+    assert layouts_meant(MIXTURE, spread) == [spread, replace(spread, expert_cut=1)]
+
+
+def test_an_expert_that_is_weighed_within_keeps_nothing_of_what_it_gives() -> None:
+    """Megatron-LM's keeps gate, up, their product and its copy of each token; torchtitan, compiled, what it gives."""
+    kept = {
+        (kernels, compiled): feedforward_bytes_per_token(
+            MIXTURE, replace(SETUP, parameter_bytes=2, kernels=kernels, compiled=compiled)
+        )
+        for kernels, compiled in (("fused", False), ("fused", None), ("fused", True), ("plain", False))
+    }
+    hidden = 2 * 2 * MIXTURE.hidden  # bytes, of each of two experts
+    assert len({kept["fused", None], kept["fused", True], kept["plain", False]}) == 1
+    assert kept["fused", True] - kept["fused", False] == hidden

@@ -76,7 +76,7 @@ def test_each_module_drops_its_own() -> None:
         "layernorm": 2 * hidden,  # before latent attention and before experts
         "mla_up_proj": 128 * (192 + 192 + 128 + 128),  # q, keys, what the latent vector is unfolded to
         "mlp": 0,
-        "moe": 8 * (3 * inner + 2 * hidden) + 3 * inner,
+        "moe": 8 * (3 * inner + hidden) + 3 * inner,
         "moe_act": 8 * inner,
         "shared_experts": 3 * inner,
     }

@@ -51,7 +51,7 @@ GPT_NEOX = Program(
         Fact(name="native_attention", value=False, source="megatron/model/transformer.py, flash_attn",
              is_default=True),
         Fact(name="masked_attention", value=False, source="megatron/model/transformer.py, causal"),
-        Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, grad_accum_dtype",
+        Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, get_data_types",
              strategies=("zero1", "zero2"), is_default=True),
         Fact(name="sequence_parallel", value=False, source="megatron/neox_arguments/neox_args.py, sequence_parallel",
              is_default=True),

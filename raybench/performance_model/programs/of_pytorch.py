@@ -40,7 +40,7 @@ TORCHTUNE = Program(
         Fact(name="upcast", value=False, source="torchtune/modules/peft/lora.py", methods=("qlora",)),
         Fact(name="adapter_dropout", value=False, source="recipes/configs/llama3_1/8B_lora.yaml, lora_dropout 0.0",
              methods=("lora", "qlora"), is_default=True),
-        Fact(name="holds_inputs", value=False, source="torchtune/training/_activation_checkpointing.py, "
+        Fact(name="holds_inputs", value=False, source="torchtune/training/memory.py, "
              "checkpoint_wrapper without reentry", methods=("lora", "qlora")),
     ),
 )  # fmt: skip
@@ -73,7 +73,7 @@ LITGPT = Program(
         Fact(name="masked_attention", value=False, source="litgpt/model.py, is_causal without a mask"),
         Fact(name="reduces_each", value=False, source="litgpt/finetune/full.py and pretrain.py, no_backward_sync",
              strategies=_FSDP),
-        Fact(name="reduce_bytes", value=COMPUTED, source="lightning/fabric/plugins/precision/fsdp.py",
+        Fact(name="reduce_bytes", value=COMPUTED, source="src/lightning/fabric/plugins/precision/fsdp.py",
              strategies=_FSDP),
         Fact(name="adapter_dropout", value=True, source="litgpt/finetune/lora.py, lora_dropout 0.05",
              methods=("lora", "qlora"), is_default=True),
@@ -201,12 +201,12 @@ MAXTEXT = Program(
         "max_target_length={length}"
     ),
     facts=(
-        Fact(name="compiled", value=True, source="src/MaxText/train.py, jax.jit"),
-        Fact(name="kernels", value="fused", source="src/MaxText/train.py, jax.jit"),
-        Fact(name="native_attention", value=True, source="src/MaxText/configs/gpu, attention cudnn_flash_te",
+        Fact(name="compiled", value=True, source="src/maxtext/utils/train_utils.py, jax.jit"),
+        Fact(name="kernels", value="fused", source="src/maxtext/utils/train_utils.py, jax.jit"),
+        Fact(name="native_attention", value=True, source="src/maxtext/configs/gpu/models/llama3_8b.yml, attention",
              is_default=True),
-        Fact(name="masked_attention", value=False, source="src/MaxText/layers/attentions.py, causal"),
-        Fact(name="parameter_bytes", value=4, source="src/MaxText/configs/base.yml, weight_dtype", is_default=True),
+        Fact(name="masked_attention", value=False, source="src/maxtext/layers/attention_op.py, causal"),
+        Fact(name="parameter_bytes", value=4, source="src/maxtext/configs/base.yml, weight_dtype", is_default=True),
     ),
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ _LIGER = "liger_kernel/ops/fused_linear_cross_entropy.py"
 # What the Trainer of transformers with accelerate has for all of them.
 OF_THE_TRAINER: tuple[Fact, ...] = (
     Fact(name="compiled", value=False, source="transformers/training_args.py, torch_compile", is_default=True),
-    Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, grad_accum_dtype",
+    Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, get_data_types",
          strategies=("zero1", "zero2"), is_default=True),
     Fact(name="parameter_bytes", value=4, source="accelerate/accelerator.py, upcast under FSDP's mixed precision",
          strategies=_FSDP, methods=("full",), is_default=True),
@@ -224,7 +224,7 @@ OPEN_INSTRUCT = Program(
         Fact(name="masked_attention", value=False, source="open_instruct/model_utils.py, "
              "detect_hf_attn_implementation", is_default=True),
         Fact(name="compiled", value=False, source="open_instruct/finetune.py"),
-        Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, grad_accum_dtype",
+        Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, get_data_types",
              strategies=("zero2",), is_default=True),
         Fact(name="fused_optimizer", value=True, source="open_instruct/finetune.py, fused_optimizer",
              is_default=True),

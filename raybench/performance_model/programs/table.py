@@ -2,6 +2,7 @@
 
 from raybench.errors import unknown_name
 from raybench.performance_model.programs.of_megatron import OF_MEGATRON
+from raybench.performance_model.programs.of_others import OF_OTHERS
 from raybench.performance_model.programs.of_pytorch import OF_PYTORCH
 from raybench.performance_model.programs.of_transformers import OF_THE_TRAINER, OF_TRANSFORMERS, WITH_LIGER
 from raybench.performance_model.programs.program import Fact, Program, every_name
@@ -84,6 +85,7 @@ PROGRAMS: tuple[Program, ...] = (
     *OF_PYTORCH,
     *OF_MEGATRON,
     *OF_TRANSFORMERS,
+    *OF_OTHERS,
 )
 
 

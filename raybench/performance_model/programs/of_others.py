@@ -1,0 +1,160 @@
+"""Programs of laboratories and of reinforcement learning, and raybench's own, each with what its files say.
+
+Read in November 2026.
+"""
+
+from raybench.performance_model.programs.of_transformers import WITH_LIGER
+from raybench.performance_model.programs.program import COMPUTED, Fact, Program
+from raybench.performance_model.training_setup import Strategy
+
+_FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
+_COMPILED, _EAGER = {"compiled": True}, {"compiled": False}
+_MASKED_CE = "nemo_automodel/components/loss/masked_ce.py, MaskedCrossEntropy of logits.float()"
+
+RAYBENCH = Program(
+    name="raybench",
+    title="raybench train",
+    strategies=("ddp", *_FSDP),
+    methods=("full", "lora", "qlora"),
+    starts="raybench",
+    facts=(
+        Fact(name="compiled", value=False, source="raybench train --compile", is_default=True),
+        Fact(name="kernels", value="fused", source="raybench/benchmarks/training/strategies.py, torch.compile",
+             needs=_COMPILED),
+        Fact(name="kernels", value="plain", source="raybench/benchmarks/training/models/transformer.py"),
+        Fact(name="loss", value="plain", source="raybench/benchmarks/training/step.py, outside of what is compiled"),
+        Fact(name="masked_attention", value=False, source="raybench/benchmarks/training/models/transformer.py, "
+             "is_causal"),
+        Fact(name="reduce_bytes", value=4, source="raybench train --comm-hook", is_default=True),
+        Fact(name="reduces_each", value=False, source="raybench train --reduce-each", strategies=_FSDP,
+             is_default=True),
+        Fact(name="bucket_view", value=True, source="raybench/benchmarks/training/strategies.py", strategies=("ddp",)),
+        Fact(name="on_streams", value=False, source="raybench/benchmarks/training/strategies.py, fully_shard"),
+        Fact(name="fused_optimizer", value=False, source="raybench/benchmarks/training/update.py"),
+        Fact(name="upcast", value=False, source="raybench/benchmarks/training/models/adapters.py", methods=("qlora",)),
+        Fact(name="holds_inputs", value=False, source="raybench/benchmarks/training/models",
+             methods=("lora", "qlora")),
+    ),
+)  # fmt: skip
+
+NEMO_AUTOMODEL = Program(
+    name="nemo-automodel",
+    title="NeMo Automodel",
+    aliases=("automodel",),
+    strategies=("ddp", *_FSDP),
+    cuts=("tensor", "context", "pipeline", "expert"),
+    methods=("full", "lora", "qlora"),
+    facts=(
+        Fact(name="compiled", value=False, source="examples/llm_finetune/llama3_2/llama3_2_1b_squad.yaml, compile",
+             is_default=True),
+        Fact(name="kernels", value="fused", source="nemo_automodel/_transformers/auto_model.py, use_liger_kernel",
+             is_default=True),
+        Fact(name="keeps_least", value=True, source="liger_kernel/ops/swiglu.py", needs={"kernels": "fused"}),
+        Fact(name="loss", value="plain", source=f"{_MASKED_CE}; others fused or in chunks", is_open=True),
+        Fact(name="reduce_bytes", value=4, source="nemo_automodel/components/distributed/config.py, reduce_dtype",
+             is_default=True),
+        Fact(name="parameter_bytes", value=COMPUTED, source="nemo_automodel/_transformers/auto_model.py, torch_dtype "
+             "auto", is_default=True),
+        Fact(name="reduces_each", value=False, source="nemo_automodel/components/distributed/config.py, "
+             "defer_fsdp_grad_sync", strategies=_FSDP, is_default=True),
+        Fact(name="on_streams", value=False, source="nemo_automodel/components/distributed/fsdp2.py, fully_shard"),
+    ),
+)  # fmt: skip
+
+PRIME_RL = Program(
+    name="prime-rl",
+    title="prime-rl",
+    strategies=("fsdp", "fsdp-hybrid"),
+    cuts=("context", "expert"),
+    methods=("full", "lora"),
+    facts=(
+        Fact(name="compiled", value=True, source="prime_rl/configs/trainer.py, compile", is_default=True),
+        # compiled a layer at a time: which of its kernels that fuses is open
+        Fact(name="kernels", value="plain", source="src/prime_rl/trainer/models/layers", needs=_EAGER),
+        Fact(name="loss", value="transformers-kept", source="src/prime_rl/trainer/sft/train.py; in chunks since "
+             "fused_lm_head_token_chunk_size is set", is_open=True),
+        Fact(name="masked_attention", value=False, source="src/prime_rl/trainer/models/layers/attn.py"),
+        Fact(name="parameter_bytes", value=4, source="prime_rl/configs/trainer.py, optimization_dtype",
+             is_default=True),
+        Fact(name="reduce_bytes", value=4, source="prime_rl/configs/trainer.py, reduce_dtype", is_default=True),
+        Fact(name="on_streams", value=False, source="src/prime_rl/trainer/model.py, fully_shard"),
+    ),
+)  # fmt: skip
+
+VERL = Program(
+    name="verl",
+    title="verl (SFT)",
+    strategies=_FSDP,
+    cuts=("context",),
+    methods=("full", "lora"),
+    facts=(
+        *WITH_LIGER,
+        Fact(name="compiled", value=False, source="verl/trainer/fsdp_sft_trainer.py", is_default=True),
+        Fact(name="parameter_bytes", value=4, source="verl/trainer/config/sft_trainer.yaml, model_dtype",
+             is_default=True),
+        Fact(name="reduce_bytes", value=4, source="verl/trainer/fsdp_sft_trainer.py, reduce_dtype"),
+        Fact(name="reduces_each", value=True, source="verl/trainer/fsdp_sft_trainer.py, which sets no gradient sync"),
+        Fact(name="on_streams", value=False, source="verl/trainer/config/sft_trainer.yaml, strategy fsdp2",
+             is_default=True),
+    ),
+)  # fmt: skip
+
+OPENRLHF = Program(
+    name="openrlhf",
+    title="OpenRLHF",
+    strategies=("zero2", "zero3"),
+    cuts=("tensor", "context"),
+    methods=("full", "lora", "qlora"),
+    facts=(
+        Fact(name="compiled", value=False, source="openrlhf/cli/train_sft.py", is_default=True),
+        Fact(name="keeps_least", value=True, source="liger_kernel/ops/swiglu.py", needs={"kernels": "fused"}),
+        Fact(name="loss", value="narrow", source="openrlhf/models/utils.py, log_probs_from_logits in 16 bits"),
+        Fact(name="gradient_bytes", value=COMPUTED, source="openrlhf/cli/train_sft.py, ds.grad_accum_dtype",
+             strategies=("zero2",), is_default=True),
+        Fact(name="upcast", value=False, source="openrlhf/models/actor.py", methods=("qlora",)),
+    ),
+)  # fmt: skip
+
+MEGATRON_DEEPSPEED = Program(
+    name="megatron-deepspeed",
+    title="Megatron-DeepSpeed",
+    strategies=("ddp", "zero1", "zero2", "zero3"),
+    cuts=("tensor", "context", "pipeline", "expert"),
+    facts=(
+        Fact(name="kernels", value="fused", source="megatron/arguments.py, masked_softmax_fusion, bias_gelu_fusion",
+             is_default=True),
+        Fact(name="compiled", value=False, source="megatron/training.py"),
+        Fact(name="loss", value="plain", source="megatron/core/tensor_parallel/cross_entropy.py, of output.float()",
+             is_default=True),
+        Fact(name="masked_attention", value=False, source="megatron/model/transformer.py, causal"),
+        Fact(name="sequence_parallel", value=False, source="megatron/arguments.py, --sequence-parallel",
+             is_default=True),
+        Fact(name="fused_optimizer", value=True, source="megatron/optimizer/__init__.py, FusedAdam", is_default=True),
+        Fact(name="joined_projections", value=True, source="megatron/model/transformer.py, query_key_value"),
+    ),
+)  # fmt: skip
+
+INTERNEVO = Program(
+    name="internevo",
+    title="InternEvo",
+    strategies=("ddp", "zero1", "fsdp"),
+    cuts=("tensor", "context", "pipeline", "expert"),
+    facts=(
+        Fact(name="kernels", value="fused", source="configs/7B_sft.py, use_flash_attn, with its RMSNorm and rotation",
+             is_default=True),
+        Fact(name="compiled", value=False, source="internlm/train/pipeline.py"),
+        Fact(name="loss", value="fused", source="internlm/model/losses/ce_loss.py, flash_attn's CrossEntropyLoss",
+             is_default=True),
+        Fact(name="masked_attention", value=False, source="configs/7B_sft.py, use_flash_attn"),
+        Fact(name="gradient_bytes", value=COMPUTED, source="internlm/solver/optimizer/hybrid_zero_optim.py",
+             strategies=("zero1",)),
+        Fact(name="optimizer_weights", value=True, source="internlm/solver/optimizer/fsdp_optimizer.py",
+             strategies=("fsdp",)),
+        Fact(name="on_streams", value=True, source="internlm/train/pipeline.py, FullyShardedDataParallel",
+             strategies=("fsdp",)),
+        # its AdamW is fused where PyTorch has that
+        Fact(name="fused_optimizer", value=False, source="internlm/train/pipeline.py, adam_extra_kwargs", is_open=True),
+    ),
+)  # fmt: skip
+
+OF_OTHERS: tuple[Program, ...] = (*(RAYBENCH, NEMO_AUTOMODEL, PRIME_RL, VERL, OPENRLHF, MEGATRON_DEEPSPEED, INTERNEVO),)

@@ -19,6 +19,7 @@ from raybench.performance_model.step.attention import (
     older_share,
 )
 from raybench.performance_model.step.output_layer import head_times, logit_bytes
+from raybench.performance_model.step.spreads import TURING_GEFORCE
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
@@ -83,10 +84,11 @@ _CUT_STARTS = 1.25
 # falls from 15.4 to 14.2 %, of families from 15.8 to 14.8; 1.5 times on V100, or 0.6 on Hopper, is as good. AMD's: as
 # with A100.
 _HOST_TIMES = {
-    **dict.fromkeys(("P100", "V100", "V100S", "T4", "Quadro", "TITAN", "RTX 2080 Ti"), 2.0),
+    **dict.fromkeys(("P100", "V100", "V100S", "T4", "Quadro", "TITAN", *TURING_GEFORCE), 2.0),
     **dict.fromkeys(
         (
             *("L4", "L40", "L20", "L40S", "RTX 4080", "RTX 4080 SUPER", "RTX 4090", "RTX 4090 D", "RTX 5080"),
+            *("RTX 4070", "RTX 4070 SUPER", "RTX 4070 Ti", "RTX 4070 Ti SUPER", "RTX 5070", "RTX 5070 Ti"),
             *("RTX 5090", "RTX 4000 Ada", "RTX 4500 Ada", "RTX 5000 Ada", "RTX 6000 Ada"),
             *("RTX PRO 6000 Blackwell", "RTX PRO 6000 Blackwell Server", "RTX PRO 6000 Blackwell Max-Q"),
         ),

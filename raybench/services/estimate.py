@@ -159,11 +159,12 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         virtual_stages=options.virtual_stages,
         expert_cut=options.expert_tensor_parallel,
     )
-    model = _model(options)
+    model, assumed = _with_positions(_model(options), options)
+    targets, named = _lora_targets(options, model)
     network, why_unknown = _network(options, machine, layout)
     return EstimateRequest(
         model=model,
-        setup=_setup(options, model),
+        setup=_setup(options, model, targets),
         layout=layout,
         network=network,
         network_unknown=why_unknown,
@@ -176,7 +177,7 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         price=_price(options),
         price_unknown=_price_unknown(options),
         epoch_samples=at_least_one(options.epoch_samples, "--epoch-samples"),
-        basis=machine.basis,
+        basis={**machine.basis, **assumed, **named},
         kernels_known=options.kernels is not None,
         loss_known=options.loss is not None,
         power_watts=_power(options.power_limit, machine.gpu),
@@ -276,18 +277,43 @@ def _counted(options: EstimateOptions, changes: dict[str, int]) -> "Transformer"
     return counted_model(options.model, sequence_length=length, dtype=options.dtype)
 
 
-def _setup(options: EstimateOptions, model: "Transformer") -> Any:
+def _with_positions(model: "Transformer", options: EstimateOptions) -> tuple["Transformer", dict[str, str]]:
+    """With a table of positions as long as the samples, where all of it is trained; and a line that says so.
+
+    A model that is trained from the start has the table that it is told (nanoGPT's ``block_size``, Megatron-LM's
+    ``--max-position-embeddings``). Raises UsageError for longer samples with adapters: a frozen table has its length.
+    """
+    length, own = options.sequence_length, model.positions
+    if length is None or not 0 < own < length:
+        return model, {}
+    if options.lora_rank or is_import_path(options.model):
+        raise UsageError(
+            f"--sequence-length is {length}, and {options.model} has a table of {own} positions; "
+            "take a shorter one, or a model with rotary positions such as llama"
+        )
+    at_least_one(length, "--sequence-length")
+    longer = replace(model, positions=length, context=max(model.context, length))
+    return longer, {"positions": f"a table of {length}, as --sequence-length asks, in place of {model.name}'s {own}"}
+
+
+def _lora_targets(options: EstimateOptions, model: "Transformer") -> tuple[tuple[str, ...], dict[str, str]]:
+    from raybench.performance_model.families.layer_names import layers_named
+
+    if options.lora_targets is None:
+        return (), {}
+    targets, joined = layers_named(model, targets_of(options.lora_targets))
+    if not joined:
+        return targets, {}
+    told = "; ".join(f"{name} as {', '.join(layers)}, each with an adapter of its own" for name, layers in joined)
+    return targets, {"LoRA targets": told}
+
+
+def _setup(options: EstimateOptions, model: "Transformer", targets: tuple[str, ...]) -> Any:
     from raybench.performance_model.parallel.recomputed_modules import check_modules, modules_of
     from raybench.performance_model.training_setup import TrainingSetup, heaviest, strategy_named
 
     strategy = strategy_named(options.strategy)
     length = options.sequence_length
-    if length is not None and 0 < model.positions < length:
-        raise UsageError(
-            f"--sequence-length is {length}, and {options.model} has a table of {model.positions} positions; "
-            "take a shorter one, another size of it (--layers, --hidden-size, ...), whose table is as long as its "
-            "samples, or a model with rotary positions such as llama"
-        )
     setup = TrainingSetup(
         batch_size=options.batch_size,
         sequence_length=min(model.context, 4096) if length is None else length,
@@ -304,7 +330,7 @@ def _setup(options: EstimateOptions, model: "Transformer") -> Any:
         whole_gradients=options.accumulation > 1 and options.reduce_each is False,
         lora_rank=options.lora_rank,
         autocast=options.autocast,
-        lora_targets=() if options.lora_targets is None else targets_of(options.lora_targets),
+        lora_targets=targets,
         quantized=options.qlora or options.base_dtype is not None,
         packing=_packing(options),
         moment_bytes=_moment_bytes(options),

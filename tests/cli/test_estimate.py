@@ -308,7 +308,7 @@ def test_the_text_names_formulas_and_sources() -> None:
         (("--lora-rank", "8", "--lora-targets", "q_prj"), "did you mean 'q_proj' or"),
         (("--lora-rank", "-1"), "--lora-rank is -1"),
         (("--lora-targets", "q_proj"), "give --lora-rank"),
-        (("--model", "gpt2", "--sequence-length", "2048"), "a table of 1024 positions"),
+        (("--model", "gpt2", "--sequence-length", "2048", "--lora-rank", "8"), "a table of 1024 positions"),
         (("--nics", "1", "--nic-gbit", "1e-320"), "--nic-gbit is 9.99989e-321"),
         (("--nics", "8"), "belong together"),
         (("--model", "lama-8b"), "did you mean 'llama-8b'"),

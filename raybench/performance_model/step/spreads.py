@@ -17,11 +17,12 @@ from raybench.performance_model.transformer import Transformer
 
 _KNOWN = frozenset({"A100", "A800", "H100", "H800", "H200", "B200", "GB200"})
 _KNOWN_OF_AMD = frozenset({"MI300X", "MI325X", "MI355X", "MI250", "MI250X"})
+TURING_GEFORCE = ("RTX 2070", "RTX 2070 SUPER", "RTX 2080", "RTX 2080 SUPER", "RTX 2080 Ti")
 # Of all others, by the first word of a name, or the whole of it: the family above whose units theirs are most like.
 _NEAREST = {
     **dict.fromkeys(("GH200", "H20", "H20-3e"), "H100"),
     **dict.fromkeys(("B100", "B300", "GB300"), "B200"),
-    **dict.fromkeys(("P100", "V100S", "T4", "Quadro", "TITAN", "RTX 2080 Ti"), "V100"),
+    **dict.fromkeys(("P100", "V100S", "T4", "Quadro", "TITAN", *TURING_GEFORCE), "V100"),
     **dict.fromkeys(("MI300A", "MI350X"), "MI300X"),
     **dict.fromkeys(("MI100", "MI210"), "MI250"),
 }

@@ -1,0 +1,62 @@
+"""What people call layers and lengths of a model, where its code has other names: adapters and tables of positions."""
+
+import pytest
+
+from raybench.errors import UsageError
+from raybench.performance_model.families.layer_names import layers_named
+from raybench.performance_model.transformer import Transformer
+from raybench.services.estimate import EstimateOptions, estimate, estimate_request
+
+
+def _model(name: str) -> Transformer:
+    return estimate_request(EstimateOptions(model=name)).model
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "layers"),
+    [
+        ("gpt-neox-20b", "query_key_value", ("q_proj", "k_proj", "v_proj")),
+        ("gpt2", "c_attn", ("q_proj", "k_proj", "v_proj")),
+        ("gpt2", "c_proj", ("o_proj", "down_proj")),
+        ("gpt-neox-20b", "attention.dense", ("o_proj",)),
+        ("llama-8b", "self_attn.q_proj", ("q_proj",)),
+        ("llama-8b", "w2", ("down_proj",)),
+        ("llama-8b", "gate_up_proj", ("gate_proj", "up_proj")),
+    ],
+)
+def test_a_layer_is_found_by_the_name_that_its_code_has(model: str, name: str, layers: tuple[str, ...]) -> None:
+    found, joined = layers_named(_model(model), (name,))
+    assert found == layers
+    assert joined == (((name, layers),) if len(layers) > 1 else ())
+
+
+def test_a_layer_that_no_code_has_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match=r"no linear layer of gpt2 'query_key_values'.*there are.*q_proj"):
+        estimate(EstimateOptions(model="gpt2", lora_rank=8, lora_targets="query_key_values"))
+
+
+def test_all_linear_is_every_layer() -> None:
+    named = estimate_request(EstimateOptions(lora_rank=8, lora_targets="all-linear"))
+    assert named.setup == estimate_request(EstimateOptions(lora_rank=8)).setup
+
+
+def test_a_product_of_three_layers_is_said_to_be_counted_as_three() -> None:
+    request = estimate_request(EstimateOptions(model="gpt-neox-20b", lora_rank=8, lora_targets="query_key_value"))
+    assert "q_proj, k_proj, v_proj" in request.basis["LoRA targets"]
+    plain = estimate_request(EstimateOptions(model="gpt-neox-20b", lora_rank=8, lora_targets="q_proj,k_proj,v_proj"))
+    assert request.setup == plain.setup
+    assert "LoRA targets" not in plain.basis
+
+
+def test_a_model_that_is_trained_whole_has_a_table_as_long_as_its_samples() -> None:
+    request = estimate_request(EstimateOptions(model="gpt2", sequence_length=2048))
+    assert request.model.parameters - _model("gpt2").parameters == 1024 * 768
+    assert "a table of 2048" in request.basis["positions"]
+    usual = estimate_request(EstimateOptions(model="gpt2", sequence_length=512))
+    assert usual.model == _model("gpt2")
+    assert "positions" not in usual.basis
+
+
+def test_a_frozen_table_keeps_its_length() -> None:
+    with pytest.raises(UsageError, match="table of 1024 positions"):
+        estimate_request(EstimateOptions(model="gpt2", sequence_length=2048, lora_rank=8))

@@ -23,8 +23,8 @@ OF_THE_TRAINER: tuple[Fact, ...] = (
          is_default=True),
     Fact(name="bucket_view", value=False, source="accelerate/utils/dataclasses.py, gradient_as_bucket_view",
          strategies=("ddp",), is_default=True),
-    Fact(name="fused_optimizer", value=True, source="transformers/training_args.py, adamw_torch_fused from "
-         "transformers 5 on", is_default=True),
+    Fact(name="fused_optimizer", value=False, source="transformers/training_args.py, adamw_torch, its fused one from "
+         "transformers 5 on", is_open=True),
     Fact(name="on_streams", value=True, source="accelerate/utils/dataclasses.py, fsdp_version: 1 by default",
          strategies=_FSDP, is_open=True),
     Fact(name="holds_inputs", value=True, source="transformers/modeling_utils.py, use_reentrant up to transformers 4",
@@ -126,6 +126,8 @@ FMS_HF_TUNING = Program(
         *WITH_LIGER[2:],
         Fact(name="masked_attention", value=False, source="tuning/config/configs.py, use_flash_attn",
              is_default=True),
+        Fact(name="upcast", value=False, source="fms_acceleration_peft/framework_plugin_bnb.py, "
+             "_prepare_model_for_kbit_training", methods=("qlora",)),
         Fact(name="adapter_dropout", value=True, source="tuning/config/peft_config.py, lora_dropout 0.05",
              methods=_ADAPTERS, is_default=True),
         *OF_THE_TRAINER,

@@ -117,8 +117,8 @@ def told(fact: Fact, program: str, compute: str) -> str:
 def in_words(fact: Fact, compute: str) -> str:
     """The value as a user reads it; ``compute``: the type of the computation."""
     if isinstance(fact.value, bool):
-        value = "yes" if fact.value else "no"
-    elif fact.name in SIZES:
+        return "yes or no" if fact.is_open else "yes" if fact.value else "no"
+    if fact.name in SIZES:
         value = compute if fact.value == COMPUTED else _TYPES.get(str(fact.value), str(fact.value))
     else:
         value = str(fact.value)

@@ -121,7 +121,7 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
         lean = replace(lean, gradient_bytes=min(lean.gradient_bytes, lean.compute_bytes))
     if not request.is_known:  # most programs update with one fused kernel
         lean = replace(lean, fused_optimizer=True)
-    opened = {fact.name: False for fact in request.taken if fact.is_open and fact.value is True}
+    opened = {fact.name: not fact.value for fact in request.taken if fact.is_open and isinstance(fact.value, bool)}
     lean = replace(lean, **opened)  # type: ignore[arg-type]  # flags of the setup, by its program's releases
     if not request.loss_known:
         return replace(lean, loss="chunked")

@@ -171,9 +171,11 @@ def test_another_size_of_a_model_with_a_table_of_positions_has_one_as_long_as_it
     sizes = {"layers": 32, "hidden": 4096, "heads": 32, "feedforward": 16384}
     model = estimate_request(EstimateOptions(model="gpt2-xl", gpu="h100", sequence_length=2048, **sizes)).model
     assert (model.positions, model.parameters) == (2048, 32 * (12 * 4096**2 + 13 * 4096) + (50257 + 2048 + 2) * 4096)
-    for other in ({}, {"vocabulary": 50304}):
+    for other in ({}, {"vocabulary": 50304}):  # of that size itself too, where the table is trained
+        options = EstimateOptions(model="gpt2-xl", gpu="h100", sequence_length=2048, **other)
+        assert estimate_request(options).model.positions == 2048
         with pytest.raises(UsageError, match="has a table of 1024 positions"):
-            estimate_request(EstimateOptions(model="gpt2-xl", gpu="h100", sequence_length=2048, **other))
+            estimate_request(replace(options, lora_rank=8))
 
 
 def test_an_estimate_that_cannot_be_is_refused() -> None:

@@ -142,6 +142,25 @@ def test_torchtitan_is_told_how_replicas_share(strategy: str, words: str) -> Non
     assert words in starts[strategy][1]
 
 
+def test_a_screen_says_what_was_taken() -> None:
+    shown = " ".join(CliRunner().invoke(estimate, [*ON_64, "--program", "torchtitan", "--no-compile"]).output.split())
+    assert "as torchtitan has it: loss at most plain, " in shown
+    assert "attention without a mask" in shown
+    assert "compiled" not in shown  # by who asks, and not by torchtitan
+    assert "has it:" not in " ".join(CliRunner().invoke(estimate, list(ON_64)).output.split())
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("nanotron", "nanotron (zero1, TP 2): tokens.micro_batch_size="),
+        ("colossalai", "no command of Colossal-AI is known here; tell it fsdp, a micro-batch of "),
+    ],
+)
+def test_without_a_command_a_plan_says_what_the_program_is_to_be_told(program: str, words: str) -> None:
+    assert planned(*PLAN, "--program", program)["launch"][-1].startswith(words)
+
+
 def test_a_model_that_torchtitan_has_no_configuration_of_is_said() -> None:
     found = planned("mistral-7b", *PLAN[1:], "--program", "torchtitan")
     assert "torchtitan has no configuration of" in found["launch"][1]

@@ -49,6 +49,16 @@ LABELS = SIZES | {
     "adapter_dropout": "dropout of adapters",
     "whole_state": "state whole",
 }
+# Of a flag, in short, that it is so and that it is not; of others the label, and "no" before it.
+_FLAGS = {
+    "compiled": ("compiled", "not compiled"),
+    "native_attention": ("attention by the GPU's own instructions", "attention by Ampere's instructions"),
+    "masked_attention": ("attention with a mask", "attention without a mask"),
+    "reduces_each": ("each micro-batch reduced", "the last micro-batch reduced"),
+    "on_streams": ("gathered on streams", "gathered by fully_shard"),
+    "upcast": ("base cast up", "base not cast up"),
+    "wide_norms": ("norms in fp32", "norms in 16 bits"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +132,17 @@ def in_words(fact: Fact, compute: str) -> str:
         value = compute if fact.value == COMPUTED else _TYPES.get(str(fact.value), str(fact.value))
     else:
         value = str(fact.value)
-    return f"at most {value}" if fact.is_open else value
+    if fact.is_open:
+        return "either" if isinstance(fact.value, bool) else f"at most {value}"
+    return value
+
+
+def in_short(fact: Fact, compute: str) -> str:
+    """``loss chunked``, ``not compiled``: on a line with others."""
+    label = LABELS[fact.name]
+    if fact.is_open or not isinstance(fact.value, bool):
+        return f"{label} {in_words(fact, compute)}"
+    return _FLAGS.get(fact.name, (label, f"no {label}"))[0 if fact.value else 1]
 
 
 def every_name(programs: Iterable[Program]) -> tuple[str, ...]:

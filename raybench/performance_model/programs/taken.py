@@ -15,7 +15,7 @@ from raybench.performance_model.programs.program import (
     Method,
     Program,
     Value,
-    in_words,
+    in_short,
     told,
 )
 from raybench.performance_model.step.request import EstimateRequest
@@ -63,7 +63,7 @@ def what_is_taken(request: EstimateRequest) -> Mapping[str, str]:
 def taken_in_short(request: EstimateRequest) -> str:
     """``as torchtitan has it: kernels fused, loss fused``; empty where nothing was taken."""
     program = request.program
-    words = ", ".join(f"{LABELS[fact.name]} {in_words(fact, request.dtype)}" for fact in request.taken)
+    words = ", ".join(in_short(fact, request.dtype) for fact in request.taken)
     return f"as {program.title} has it: {words}" if program is not None and words else ""
 
 

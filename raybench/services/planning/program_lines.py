@@ -20,7 +20,7 @@ def program_lines(way: "Way", program: "Program", torchrun: str) -> tuple[str, .
         return ()
     if not program.settings:
         return (f"no command of {program.title} is known here; tell it {_in_words(way)}",)
-    return (f"{program.title}: {program.settings.format(**_settings(way))}",)
+    return (f"{program.title} ({_form(way)}): {program.settings.format(**_settings(way))}",)
 
 
 def _torchtitan(way: "Way") -> str:
@@ -28,6 +28,14 @@ def _torchtitan(way: "Way") -> str:
     config = torchtitan_config(model)
     lead = "torchtitan" if config else f"torchtitan has no configuration of {model}; beside one of your own"
     return f"{lead}: {torchtitan_words(way, config)}"
+
+
+def _form(way: "Way") -> str:
+    """``zero1, TP 2``: strategy and cuts, which its users choose by words of the program's own."""
+    one = way.estimate.request
+    layout = one.layout
+    degrees = {"TP": layout.tensor, "CP": layout.context, "PP": layout.pipeline, "EP": layout.expert}
+    return ", ".join([one.setup.strategy, *(f"{name} {ranks}" for name, ranks in degrees.items() if ranks > 1)])
 
 
 def _settings(way: "Way") -> dict[str, str]:
@@ -47,6 +55,6 @@ def _in_words(way: "Way") -> str:
     one = way.estimate.request
     kept = "computed again" if one.setup.checkpointing else "kept"
     return (
-        f"{one.setup.strategy}, {one.setup.batch_size} samples a micro-batch, {one.accumulation} micro-batches a step, "
-        f"{one.setup.sequence_length} tokens a sample, activations {kept}"
+        f"{_form(way)}, a micro-batch of {one.setup.batch_size}, accumulation of {one.accumulation}, samples of "
+        f"{one.setup.sequence_length} tokens, activations {kept}"
     )

@@ -23,6 +23,7 @@ def estimate_screen(estimate: EstimateReport, asked: Asked) -> Report:
         Table(grid=Grid(headings=("figure", "value"), rows=rows), text_columns=2),
         *notes_of([f"unknown: {reason}" for reason in estimate.unknown], tone="warn"),
         *open_notes(estimate),
+        *notes_of([estimate.taken] if estimate.taken else [], tone="info"),
         *notes_of(list(measured_notes(estimate.measured)), tone="info"),
         *notes_of([_FULL], tone="info"),
     )

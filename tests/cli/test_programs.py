@@ -96,6 +96,11 @@ def test_an_unknown_program_is_answered_with_the_nearest_and_all() -> None:
         ("torchtitan", ("--strategy", "fsdp", "--lora-rank", "8"), "trains no adapters that way"),
         ("torchtitan", ("--strategy", "fsdp", "--tp", "2", "--ep", "4", "--etp", "2"), "experts whole on tensor ranks"),
         ("megatron-lm", ("--strategy", "zero1", "--selective-checkpointing"), "computes attention again alone"),
+        (
+            "gpt-neox",
+            ("--strategy", "zero1", "--recompute-modules", "core_attn"),
+            "--recompute-modules are Megatron-LM's",
+        ),
     ],
 )
 def test_what_a_program_has_not_is_refused(program: str, arguments: tuple[str, ...], why: str) -> None:
@@ -164,6 +169,13 @@ def test_without_a_command_a_plan_says_what_the_program_is_to_be_told(program: s
 def test_a_model_that_torchtitan_has_no_configuration_of_is_said() -> None:
     found = planned("mistral-7b", *PLAN[1:], "--program", "torchtitan")
     assert "torchtitan has no configuration of" in found["launch"][1]
+
+
+@pytest.mark.parametrize("program", ["megatron-lm", "megatron-bridge"])
+def test_single_modules_are_computed_again_by_megatrons_programs(program: str) -> None:
+    asked = ("--world-size", "8", "--gpu", "H100", "--strategy", "zero1", "--program", program)
+    again = told(*asked, "--recompute-modules", "mlp")
+    assert again["memory"]["activations"] < told(*asked)["memory"]["activations"]
 
 
 class TestTable:

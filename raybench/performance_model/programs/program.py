@@ -92,10 +92,11 @@ class Program:
 
     ``strategies``, ``cuts`` and ``methods``: what it has of each. ``selective``: whether its selective checkpointing
     keeps what torchtitan's does, else why not. ``whole_experts``: whether those that are spread are whole on tensor
-    ranks; None: either. ``planned``: what a plan has it told, before its facts. ``timing``: the program by whose
-    published step times it is judged (``step/spreads.py``). ``starts``: whose command a plan prints; ``settings``: its
-    own words for what a plan decides, where it prints no command, with ``{batch}``, ``{accumulation}``, ``{samples}``
-    of a step, ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or false).
+    ranks; None: either. ``recomputes_modules``: whether it computes single modules again, as Megatron-LM. ``planned``:
+    what a plan has it told, before its facts. ``timing``: the program by whose published step times it is judged
+    (``step/spreads.py``). ``starts``: whose command a plan prints; ``settings``: its own words for what a plan decides,
+    where it prints no command, with ``{batch}``, ``{accumulation}``, ``{samples}`` of a step, ``{length}``,
+    ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or false).
     """
 
     name: str
@@ -106,6 +107,7 @@ class Program:
     cuts: tuple[Cut, ...] = ()
     methods: tuple[Method, ...] = ("full",)
     selective: bool | str = False
+    recomputes_modules: bool = False
     whole_experts: bool | None = None
     planned: tuple[Fact, ...] = ()
     timing: str = ""

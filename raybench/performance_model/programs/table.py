@@ -49,6 +49,7 @@ MEGATRON_LM = Program(
     strategies=("ddp", "zero1"),
     cuts=("tensor", "context", "pipeline", "expert"),
     selective="it computes attention again alone, of which flash attention keeps next to nothing",
+    recomputes_modules=True,
     starts="megatron-lm",
     facts=(
         Fact(name="kernels", value="fused", source="megatron/core/transformer/transformer_config.py, "

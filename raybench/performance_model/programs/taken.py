@@ -88,7 +88,7 @@ def refused(program: Program, request: EstimateRequest) -> str | None:
 
 def _refused_in_part(program: Program, setup: TrainingSetup) -> str | None:
     """The same of what is computed again in part."""
-    if setup.recompute_modules and program.starts != "megatron-lm":
+    if setup.recompute_modules and not program.recomputes_modules:
         return f"--recompute-modules are Megatron-LM's, and {program.title} has none; leave them out"
     if setup.selective and program.selective is not True:
         why = program.selective or "it has none"

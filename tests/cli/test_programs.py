@@ -147,6 +147,26 @@ def test_torchtitan_is_told_how_replicas_share(strategy: str, words: str) -> Non
     assert words in starts[strategy][1]
 
 
+@pytest.mark.parametrize(
+    ("program", "said", "is_slowest"),
+    [
+        ("transformers", ("--kernels", "plain", "--no-native-attention"), True),
+        ("transformers", ("--kernels", "fused"), False),
+        ("torchtitan --no-compile", ("--kernels", "plain", "--loss", "plain", "--no-native-attention"), True),
+    ],
+)
+def test_bounds_hold_for_what_the_program_leaves_open_and_for_no_more(
+    program: str, said: tuple[str, ...], is_slowest: bool
+) -> None:
+    """Its loss is no other than what takes most of it: bounds were those of every loss that there is."""
+    asked = (*ON_64, "--program", *program.split())
+    whole, found = told(*asked), told(*asked, *said)
+    assert ("--kernels" in whole["not_said"]) > ("--kernels" in found["not_said"])
+    (fast, slow), (least, most) = found["step_seconds"], whole["step_seconds"]
+    assert least <= fast <= slow <= most
+    assert (slow == pytest.approx(most)) is is_slowest
+
+
 def test_a_screen_says_what_was_taken() -> None:
     shown = " ".join(CliRunner().invoke(estimate, [*ON_64, "--program", "torchtitan", "--no-compile"]).output.split())
     assert "as torchtitan has it: loss at most plain, " in shown

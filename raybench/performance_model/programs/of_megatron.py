@@ -110,4 +110,29 @@ COLOSSALAI = Program(
     ),
 )  # fmt: skip
 
-OF_MEGATRON: tuple[Program, ...] = (MEGATRON_BRIDGE, GPT_NEOX, NANOTRON, COLOSSALAI)
+PADDLENLP = Program(
+    name="paddlenlp",
+    title="PaddleNLP",
+    aliases=("paddle",),
+    strategies=("ddp", "zero1", "zero2", "zero3"),
+    cuts=("tensor", "context", "pipeline", "expert"),
+    methods=("full", "lora"),
+    settings="per_device_train_batch_size {batch}, gradient_accumulation_steps {accumulation}, "
+    "max_seq_length {length}, recompute {checkpointing}",
+    facts=(
+        Fact(name="compiled", value=False, source="paddlenlp/transformers/llama/modeling.py", is_default=True),
+        # which of its norms and rotations are fused is open: llm/config has them, examples of 2023 had them not
+        Fact(name="loss", value="plain", source="paddlenlp/transformers/llama/modeling.py, "
+             "LlamaPretrainingCriterion of prediction_scores.astype(float32)"),
+        Fact(name="native_attention", value=False, source="llm/config/llama/pretrain_argument.json, "
+             "use_flash_attention", is_default=True),
+        Fact(name="masked_attention", value=False, source="paddlenlp/transformers/llama/modeling.py, is_casual",
+             is_default=True),
+        Fact(name="sequence_parallel", value=False, source="llm/config/llama/pretrain_argument.json, "
+             "sequence_parallel", is_default=True),
+        Fact(name="fused_optimizer", value=True, source="paddlenlp/trainer/trainer.py, AdamW of PaddlePaddle",
+             is_default=True),
+    ),
+)  # fmt: skip
+
+OF_MEGATRON: tuple[Program, ...] = (MEGATRON_BRIDGE, GPT_NEOX, NANOTRON, COLOSSALAI, PADDLENLP)

@@ -9,6 +9,7 @@ from raybench.performance_model.training_setup import Strategy
 
 _FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
 _COMPILED, _EAGER = {"compiled": True}, {"compiled": False}
+_DSCHAT = "applications/DeepSpeed-Chat/training/step1_supervised_finetuning/main.py"
 _MASKED_CE = "nemo_automodel/components/loss/masked_ce.py, MaskedCrossEntropy of logits.float()"
 
 RAYBENCH = Program(
@@ -157,4 +158,54 @@ INTERNEVO = Program(
     ),
 )  # fmt: skip
 
-OF_OTHERS: tuple[Program, ...] = (*(RAYBENCH, NEMO_AUTOMODEL, PRIME_RL, VERL, OPENRLHF, MEGATRON_DEEPSPEED, INTERNEVO),)
+DEEPSPEED_CHAT = Program(
+    name="deepspeed-chat",
+    title="DeepSpeed-Chat",
+    aliases=("deepspeedexamples", "dschat"),
+    strategies=("ddp", "zero1", "zero2", "zero3"),
+    methods=("full", "lora"),
+    timing="transformers",
+    settings="--per_device_train_batch_size {batch} --gradient_accumulation_steps {accumulation} "
+    "--max_seq_len {length}",
+    facts=(
+        Fact(name="compiled", value=False, source=_DSCHAT),
+        Fact(name="kernels", value="plain", source=f"{_DSCHAT}, models of transformers"),
+        Fact(name="loss", value="transformers", source=f"{_DSCHAT}, outputs.loss"),
+        Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, get_data_types",
+             strategies=("zero1", "zero2"), is_default=True),
+        Fact(name="fused_optimizer", value=True, source=f"{_DSCHAT}, FusedAdam"),
+        Fact(name="adapter_dropout", value=False, source="applications/DeepSpeed-Chat/dschat/utils/module/lora.py",
+             methods=("lora",)),
+    ),
+)  # fmt: skip
+
+H2O_LLMSTUDIO = Program(
+    name="h2o-llmstudio",
+    title="H2O LLM Studio",
+    aliases=("llmstudio",),
+    strategies=("ddp", "zero2", "zero3"),
+    methods=("full", "lora", "qlora"),
+    timing="transformers",
+    facts=(
+        Fact(name="compiled", value=False, source="llm_studio/python_configs/"
+             "text_causal_language_modeling_config.py, compile_model", is_default=True),
+        Fact(name="kernels", value="plain", source="llm_studio/src/utils/modeling_utils.py, models of transformers"),
+        Fact(name="loss", value="transformers", source="llm_studio/src/losses/"
+             "text_causal_language_modeling_losses.py, shifted logits under autocast"),
+        Fact(name="upcast", value=True, source="llm_studio/src/utils/modeling_utils.py, non-4-bit parameters to fp32",
+             methods=("qlora",)),
+        Fact(name="adapter_dropout", value=True, source="llm_studio/python_configs/"
+             "text_causal_language_modeling_config.py, lora_dropout 0.05", methods=("lora", "qlora"),
+             is_default=True),
+        Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, get_data_types",
+             strategies=("zero2",), is_default=True),
+        Fact(name="bucket_view", value=False, source="llm_studio/src/utils/modeling_utils.py, "
+             "DistributedDataParallel", strategies=("ddp",)),
+        Fact(name="fused_optimizer", value=False, source="llm_studio/src/optimizers.py, AdamW", is_default=True),
+    ),
+)  # fmt: skip
+
+OF_OTHERS: tuple[Program, ...] = (
+    *(RAYBENCH, NEMO_AUTOMODEL, PRIME_RL, VERL, OPENRLHF, MEGATRON_DEEPSPEED, INTERNEVO),
+    *(DEEPSPEED_CHAT, H2O_LLMSTUDIO),
+)

@@ -261,7 +261,7 @@ def _by_hand(model: Transformer, setup: TrainingSetup) -> bool:
     As transformers, LitGPT and KempnerForge write RMSNorm, and OLMo its LayerNorm without parameters.
     """
     plain = setup.kernels == "plain" and not setup.compiled and not setup.norms_as_read
-    return plain and model.norm != "layer" and setup.compute_bytes < _FP32_BYTES
+    return plain and model.norm not in ("layer", "scale") and setup.compute_bytes < _FP32_BYTES
 
 
 def checkpoint_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

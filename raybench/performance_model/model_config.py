@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 
 from raybench.errors import UsageError, unknown_name
-from raybench.performance_model.families import dense, experts, gemma, latent, layer_norm
+from raybench.performance_model.families import beside_weights, dense, experts, gemma, gpt, latent, layer_norm
 from raybench.performance_model.families.fields import Fields, Reader
 from raybench.performance_model.released_models import cached_config, released_id, released_like, released_models
 from raybench.performance_model.transformer import Transformer
@@ -108,6 +108,8 @@ _READERS: Mapping[str, Reader] = {
     **dense.READERS,
     **experts.READERS,
     **gemma.READERS,
+    **gpt.READERS,
     **layer_norm.READERS,
     **latent.READERS,
+    **beside_weights.READERS,
 }

@@ -36,10 +36,11 @@ class Transformer:
     ``experts``: MLPs of a layer, 0 for one that all tokens pass; ``experts_per_token`` of them compute a token, and
     with them one of width ``shared_feedforward``, weighed for each token with ``shared_gate``. ``dense_layers``, taken
     for the first, have an MLP of width ``dense_feedforward`` and no experts.
-    ``norm``: RMSNorm, LayerNorm, or LayerNorm without parameters. ``head_norms``: q and k are normalised, with
-    weights for a head's width, for all heads' together, or none (``head_norm_weights``). ``other_parameters`` of a
-    layer: what is neither of a linear layer nor of a norm, such as attention sinks. ``biases``: in every linear
-    layer; ``qkv_biases``: in those of q, k and v only. ``tied``: the output layer is the token embedding.
+    ``norm``: RMSNorm, LayerNorm, and LayerNorm without its shift, or without parameters. ``head_norms``: q and k are
+    normalised, with weights for a head's width, for all heads' together, or none (``head_norm_weights``).
+    ``other_parameters`` of a layer: what is neither of a linear layer nor of a norm, such as attention sinks.
+    ``biases``: in every linear layer; ``qkv_biases``: in those of q, k and v only. ``tied``: the output layer is the
+    token embedding.
     ``caps_scores``, ``caps_logits``: by tanh, which no kernel of PyTorch fuses. ``formula_gelu``: GELU as eight
     operations; ``drops``: elements of what attention and the MLP give are dropped in training. ``parallel``:
     attention and the MLP read one norm. ``head_bias``: of the output layer; ``embedding_norm``: one more norm, of the
@@ -57,7 +58,7 @@ class Transformer:
     kv_heads: int = 0  # 0: as many as heads
     head_width: int = 0  # 0: hidden / heads
     gated: bool = True
-    norm: Literal["rms", "layer", "plain"] = "rms"
+    norm: Literal["rms", "layer", "scale", "plain"] = "rms"
     biases: bool = False
     qkv_biases: bool = False
     tied: bool = False
@@ -244,7 +245,7 @@ class Transformer:
         return (*tables, *others, *bias, *self._norm_shapes() * (1 + self.embedding_norm))
 
     def _norm_shapes(self) -> tuple[tuple[int, ...], ...]:
-        return ((self.hidden,),) * {"rms": 1, "layer": 2, "plain": 0}[self.norm]
+        return ((self.hidden,),) * {"rms": 1, "layer": 2, "scale": 1, "plain": 0}[self.norm]
 
     def adapter_shapes(self, rank: int, targets: tuple[str, ...] = ()) -> tuple[tuple[int, ...], ...]:
         """Shapes of one block's LoRA adapters: (rank, inputs) and (outputs, rank) a target that the block has."""

@@ -80,10 +80,27 @@ def _glm4(name: str, fields: Fields) -> Transformer:
 
 
 def _cohere(name: str, fields: Fields) -> Transformer:
-    """Command R: attention and the MLP read one norm, which has a scale only."""
-    without(fields, "attention_bias", "use_qk_norm")
-    tied = flag(fields, "tie_word_embeddings", default=True)
-    return rotary(name, fields, norms_per_layer=1, parallel=True, tied=tied)
+    """Command R: attention and the MLP read one norm, which has a scale only; of R+ q and k have norms of their own."""
+    without(fields, "attention_bias")
+    return rotary(
+        name,
+        fields,
+        norms_per_layer=1,
+        parallel=True,
+        tied=flag(fields, "tie_word_embeddings", default=True),
+        head_norms=flag(fields, "use_qk_norm", default=False),
+        head_norm_weights="projection",
+    )
+
+
+def _helium(name: str, fields: Fields) -> Transformer:
+    without(fields, "attention_bias", "mlp_bias")
+    return rotary(name, fields, shared=20, head_width=whole(fields, "head_dim", default=128))
+
+
+def _internlm3(name: str, fields: Fields) -> Transformer:
+    without(fields, "bias", "qkv_bias")
+    return rotary(name, fields, shared=2, head_width=whole(fields, "head_dim", default=128))
 
 
 READERS: Mapping[str, Reader] = {
@@ -96,7 +113,11 @@ READERS: Mapping[str, Reader] = {
     "glm": _glm,
     "glm4": _glm4,
     "granite": _llama,
+    "helium": _helium,
     "hunyuan_v1_dense": _hunyuan,
+    "internlm3": _internlm3,
+    "ministral": _mistral,
+    "ministral3": _mistral,
     "seed_oss": _seed_oss,
     "smollm3": _smollm3,
     "mistral": _mistral,

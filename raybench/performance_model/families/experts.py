@@ -21,6 +21,28 @@ def _mixtral(name: str, fields: Fields) -> Transformer:
     return rotary(name, fields, shared=8, **_experts(fields, "num_local_experts"))
 
 
+def _granite_moe(name: str, fields: Fields) -> Transformer:
+    """Granite 3's; ``shared``: one for all tokens beside them."""
+    without(fields, "attention_bias")
+    for_all = whole(fields, "shared_intermediate_size", default=0, least=0)
+    return rotary(name, fields, shared_feedforward=for_all, **_experts(fields, "num_local_experts"))
+
+
+def _phimoe(name: str, fields: Fields) -> Transformer:
+    """Phi-3.5-MoE: LayerNorm, and biases in all of attention and the output layer."""
+    biased = flag(fields, "attention_bias", default=False)
+    return rotary(
+        name,
+        fields,
+        shared=8,
+        norm="layer",
+        qkv_biases=biased,
+        other_parameters=whole(fields, "hidden_size") if biased else 0,
+        head_bias=flag(fields, "lm_head_bias", default=False),
+        **_experts(fields, "num_local_experts"),
+    )
+
+
 def _qwen2_moe(name: str, fields: Fields) -> Transformer:
     return _qwen_moe(
         name,
@@ -127,9 +149,12 @@ def _experts(fields: Fields, name: str) -> dict[str, int]:
 READERS: Mapping[str, Reader] = {
     "glm4_moe": _glm4_moe,
     "gpt_oss": _gpt_oss,
+    "granitemoe": _granite_moe,
+    "granitemoeshared": _granite_moe,
     "llama4_text": _llama4,
     "mixtral": _mixtral,
     "olmoe": _olmoe,
+    "phimoe": _phimoe,
     "qwen2_moe": _qwen2_moe,
     "qwen3_moe": _qwen3_moe,
 }

@@ -56,9 +56,20 @@ def _nemotron(name: str, fields: Fields) -> Transformer:
 
 
 def _stablelm(name: str, fields: Fields) -> Transformer:
-    without(fields, "use_parallel_residual", "qk_layernorm")
-    qkv = flag(fields, "use_qkv_bias", default=False)
-    return rotary(name, fields, shared=32, head_width=NO_HEAD_DIM, norm="layer", qkv_biases=qkv)
+    """StableLM 2 of 12B: attention and the MLP read one norm, and each head of q and k has a scale of its own."""
+    parallel = flag(fields, "use_parallel_residual", default=False)
+    return rotary(
+        name,
+        fields,
+        shared=32,
+        head_width=NO_HEAD_DIM,
+        norm="layer",
+        qkv_biases=flag(fields, "use_qkv_bias", default=False),
+        norms_per_layer=1 if parallel else 2,
+        parallel=parallel,
+        head_norms=flag(fields, "qk_layernorm", default=False),
+        head_norm_weights="projection",
+    )
 
 
 def _gpt_bigcode(name: str, fields: Fields) -> Transformer:

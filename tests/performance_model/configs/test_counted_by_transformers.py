@@ -1,4 +1,4 @@
-"""Parameters and operations of 61 known config.json files, against transformers' own models and torch's FLOP counter.
+"""Parameters and operations of 68 known config.json files, against transformers' own models and torch's FLOP counter.
 
 Models have no memory (the meta device), one and two layers of full width, beside those that come first without experts:
 blocks are alike, so that the rest follows. Where experts are in each so many-th layer alone, it is so many and twice.
@@ -30,13 +30,15 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 def counted(fields, layers, tokens):
     kind = fields.pop("model_type")
-    fields["n_layer" if "n_layer" in fields else "num_hidden_layers"] = layers
+    named = ("n_layer", "n_layers", "num_layers")
+    fields[next((name for name in named if name in fields), "num_hidden_layers")] = layers
     config = CONFIG_MAPPING[kind](**fields)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
         model.config._experts_implementation = "batched_mm"  # the others look at which expert each token has
         ids, mask = torch.zeros(1, tokens, dtype=torch.long), torch.zeros(1, 1, tokens, tokens)
-        mask = torch.ones(1, tokens) if fields.get("alibi") or kind == "bloom" else mask  # positions are counted in it
+        in_scores = fields.get("alibi") or kind in ("bloom", "mpt")
+        mask = torch.ones(1, tokens) if in_scores else mask  # positions are counted in it
     with FlopCounterMode(display=False) as counter:
         model(input_ids=ids, attention_mask=mask, position_ids=ids, use_cache=False).logits.sum().backward()
     return sum(one.numel() for one in model.parameters()), counter.get_total_flops()

@@ -45,7 +45,7 @@ def test_each_source_is_of_the_tables_and_each_program_is_known() -> None:
 def test_with_the_program_memory_is_nearly_as_near_as_by_hand() -> None:
     """Of all rows half as far off as with nothing said, and little further than with columns that were read up."""
     bare, named, hand = (off(of(way)) for way in ("nothing said", "program", "by hand"))
-    assert len(bare) == len(named) == len(hand) >= 500
+    assert len(bare) == len(named) == len(hand) >= 450
     assert known(middle(named)) <= 0.6 * known(middle(bare))
     assert known(ninth(named)) <= 0.4 * known(ninth(bare))
     assert known(middle(named)) <= known(middle(hand)) + 0.03

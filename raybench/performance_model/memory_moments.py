@@ -98,6 +98,14 @@ class Step:
         return float(max(min(model.parameters, ZERO_LIVE), largest) * self.setup.compute_bytes)
 
     @property
+    def held_weights(self) -> float:
+        """The same until the first block's backward pass; or all that linear layers keep, not the embedding."""
+        if not self.setup.graph_holds_weights or self.setup.checkpointing:
+            return self.live
+        linear = self.model.block_parameters + self.model.token_table_parameters
+        return float(max(self.live, linear * self.setup.compute_bytes))
+
+    @property
     def table_bytes(self) -> float:
         """Of the output layer, or the token embedding, in the parameters' type."""
         return float(self.model.token_table_parameters * self.setup.parameter_bytes)
@@ -346,7 +354,7 @@ def shard_moments(step: Step) -> dict[str, float]:
     gathered = root + (every if keeps else 2 * block)
     ahead = root + (every if keeps else block)
     if setup.strategy == "zero3":
-        root, gathered, ahead = 0.0, step.live, step.live
+        root, gathered, ahead = 0.0, step.held_weights, step.held_weights
     rest = ahead - block if keeps else ahead  # once a block is released and the next is there
     head = 0.0 if setup.lora_rank else step.table_cast_bytes
     table = 0.0 if setup.lora_rank else (3 if model.tied else 2) * step.table_cast_bytes  # tied: both ends, their sum

@@ -114,8 +114,10 @@ class TrainingSetup:
     ``selective``: what attention and every second matrix product give is kept, the rest computed again (torchtitan).
     ``keeps_outputs``: a loop of its own over transformers' model, which gives keys and values of all layers beside the
     logits (``use_cache``, which only its own checkpointing and its Trainer switch off), and holds them until the next
-    forward pass has given others. ``recompute_modules``: those of each block that Megatron-LM computes again, and
-    nothing else.
+    forward pass has given others. ``graph_holds_weights``: ZeRO-3 of a model that was made before DeepSpeed was told of
+    it: ``zero.Init`` alone replaces PyTorch's linear layers, which keep a view of each gathered weight until the
+    backward pass (deepspeed/runtime/zero/partition_parameters.py, linear.py). ``recompute_modules``: those of each
+    block that Megatron-LM computes again, and nothing else.
     ``offload``: optimizer state, or parameters and gradients too, in the memory of the CPU. ``sequence_parallel``:
     tensor parallelism spreads what is as wide as the model (Korthikanti et al. 2022), here over ``sequence_shards``.
     """
@@ -168,6 +170,7 @@ class TrainingSetup:
     offloads_activations: bool = False
     recompute_modules: tuple[RecomputedModule, ...] = ()
     keeps_outputs: bool = False
+    graph_holds_weights: bool = False
 
     def __post_init__(self) -> None:
         own = self.compute_bytes if self.strategy == "zero2" else _FP32_BYTES

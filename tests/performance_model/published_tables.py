@@ -48,6 +48,8 @@ _FSDP2 = (
 )
 # Loops of their own over transformers' model, which does not know that its blocks are computed again.
 _KEEP_OUTPUTS = ("DLRover ATorch",)
+# Models that were made before DeepSpeed was told of them: the script says so, and of the first its memory.
+_WITHOUT_ZERO_INIT = ("chenyaofo", "gpjt")
 # transformers from 4.40.0 (April 2024) to the summer gave sdpa a mask whether a sample was padded or not.
 _MASKED = ("chenyaofo",)
 _NOT_MASKED = ("LLaMA-Factory", "fms-acceleration")  # by flash-attn, which takes lengths
@@ -183,6 +185,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         holds_inputs=_holds_inputs(row),
         frozen_inputs=_frozen_inputs(row["source"]),
         adapter_dropout=row["source"] in _WITH_DROPOUT,
+        graph_holds_weights=row["source"] in _WITHOUT_ZERO_INIT and row["strategy"] == "zero3",
         keeps_outputs=row["source"] in _KEEP_OUTPUTS and row["strategy"] == "fsdp",
         joined_projections=row["source"] in _JOINED,
         masked_attention=True if row["source"] in _MASKED else False if row["source"] in _NOT_MASKED else None,

@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from raybench.hardware.gpus import gpu_for
 from raybench.performance_model.activations import block_activation_bytes_per_token as kept
 from raybench.performance_model.activations import checkpoint_bytes_per_token
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.parallel.part import local_setup
 from raybench.performance_model.presets import preset_named
+from raybench.performance_model.step.forms import most_peak
+from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import PACKED_BYTES, Kernels, Loss, Strategy, TrainingSetup, heaviest
 
 MODEL = preset_named("llama-2-7b")
@@ -229,3 +232,29 @@ def test_a_loop_that_holds_the_models_outputs_has_the_caches_of_two_steps_at_the
         assert more.pop("loss") == new + cache + logits
         assert more.pop("update") == cache + logits
         assert set(more.values()) == {new}
+
+
+def test_linear_layers_of_a_model_made_without_zero_init_keep_its_weights_until_the_backward_pass() -> None:
+    """All but the embedding, of what is gathered otherwise 10^9 elements; where blocks are computed again nothing."""
+    own = replace(SETUP, checkpointing=False, sequence_length=2048)
+    plain, held = (
+        estimate_memory(MODEL, replace(own, graph_holds_weights=said), EIGHT).moments for said in (False, True)
+    )
+    whole = 2 * (MODEL.parameters - MODEL.token_table_parameters - MODEL.norm_parameters)
+    assert held["loss"] - plain["loss"] == whole - 2 * 10**9
+    assert held["first block, backward"] == plain["first block, backward"]
+    again = replace(SETUP, graph_holds_weights=True)
+    assert estimate_memory(MODEL, again, EIGHT) == estimate_memory(MODEL, SETUP, EIGHT)
+
+
+def test_zero_3_fits_where_it_does_without_zero_init_too() -> None:
+    gpu = gpu_for("a100 80gb")
+    setup = TrainingSetup(batch_size=2, sequence_length=2048, strategy="zero3", loss="transformers")
+    request = EstimateRequest(
+        model=MODEL, setup=setup, layout=EIGHT, network=None, gpu=gpu, memory_bytes=gpu.memory_bytes
+    )
+    peak = estimate_memory(MODEL, setup, EIGHT).peak
+    assert most_peak(request, peak) > peak + 10 * 2**30
+    again = replace(request, setup=replace(setup, checkpointing=True))
+    alone = estimate_memory(MODEL, again.setup, EIGHT).peak
+    assert most_peak(again, alone) == alone

@@ -67,11 +67,15 @@ def layouts_meant(model: Transformer, layout: Layout) -> list[Layout]:
 def _heaviest(request: EstimateRequest) -> list[tuple[TrainingSetup, Layout]]:
     """With a loss that is not compiled with the model, by either form of FSDP and of experts, where nobody says it.
 
-    The first form's streams take memory of their own; ``fully_shard`` takes more where blocks are small.
+    The first form's streams take memory of their own; ``fully_shard`` takes more where blocks are small. ZeRO-3 of a
+    model that was made without it keeps whole weights.
     """
     setup = most_setup(request.setup)
     is_open = setup.on_streams and setup.strategy != "zero3" and not request.kernels_known
     setups = [setup] + [replace(setup, on_streams=False)] * is_open
+    by_anyone = request.program is None or request.program.name == "transformers"
+    if setup.strategy == "zero3" and not setup.checkpointing and by_anyone:
+        setups.append(replace(setup, graph_holds_weights=True))
     return [(one, layout) for layout in layouts_meant(request.model, request.layout) for one in setups]
 
 

@@ -277,9 +277,9 @@ class Step:
     def gathered_block(self) -> float:
         """Weights of a block as shards are gathered: those of a 4-bit base as they are packed."""
         weights = self.model.parameters_per_layer * self.setup.compute_bytes
-        if not self.setup.quantized:
-            return float(weights)
         packed = self.model.linear_parameters_per_layer
+        if not self.setup.quantized:
+            return float(weights - (packed * (self.setup.compute_bytes - 1) if self.setup.gathers_8bit else 0))
         return weights - packed * (self.setup.compute_bytes - PACKED_BYTES[self.setup.packing])
 
     @property

@@ -117,7 +117,8 @@ class TrainingSetup:
     forward pass has given others. ``graph_holds_weights``: ZeRO-3 of a model that was made before DeepSpeed was told of
     it: ``zero.Init`` alone replaces PyTorch's linear layers, which keep a view of each gathered weight until the
     backward pass (deepspeed/runtime/zero/partition_parameters.py, linear.py). ``recompute_modules``: those of each
-    block that Megatron-LM computes again, and nothing else.
+    block that Megatron-LM computes again, and nothing else. ``gathers_8bit``: with fp8, FSDP gathers weights in
+    it (torchao's ``enable_fsdp_float8_all_gather``).
     ``offload``: optimizer state, or parameters and gradients too, in the memory of the CPU. ``sequence_parallel``:
     tensor parallelism spreads what is as wide as the model (Korthikanti et al. 2022), here over ``sequence_shards``.
     """
@@ -171,6 +172,7 @@ class TrainingSetup:
     recompute_modules: tuple[RecomputedModule, ...] = ()
     keeps_outputs: bool = False
     graph_holds_weights: bool = False
+    gathers_8bit: bool = False
 
     def __post_init__(self) -> None:
         own = self.compute_bytes if self.strategy == "zero2" else _FP32_BYTES

@@ -44,14 +44,17 @@ _HOLD_FROZEN_INPUTS = ("fsdp_qlora 2024-01",)
 _FSDP2 = (
     *("torchtitan", "torchao", "torchtune", "torchtune threads", "KempnerForge", "NeMo", "OLMo-core", "MaxText"),
     *("SmolLM3 FSDP2 blog", "prime-rl benchmarks"),
-    *("cluster-bench", "AWS torchtitan"),
+    *("cluster-bench", "AWS torchtitan", "torchtitan threads", "lightning-thunder threads", "pith-train thread"),
+    "prime-rl docs",
 )
 # Loops of their own over transformers' model, which does not know that its blocks are computed again.
 _KEEP_OUTPUTS = ("DLRover ATorch",)
 # Models that were made before DeepSpeed was told of them: the script says so, and of the first its memory.
+# In fp8 those whose weights are gathered in it, as their thread says.
+_GATHER_8BIT = ("lightning-thunder threads",)
 _WITHOUT_ZERO_INIT = ("chenyaofo", "gpjt")
 # transformers from 4.40.0 (April 2024) to the summer gave sdpa a mask whether a sample was padded or not.
-_MASKED = ("chenyaofo",)
+_MASKED = ("chenyaofo", "gpjt")
 _NOT_MASKED = ("LLaMA-Factory", "fms-acceleration")  # by flash-attn, which takes lengths
 _PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq", "qlora-8bit": "8bit"}
 _SAID = {"yes": True, "no": False}
@@ -186,6 +189,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         frozen_inputs=_frozen_inputs(row["source"]),
         adapter_dropout=row["source"] in _WITH_DROPOUT,
         graph_holds_weights=row["source"] in _WITHOUT_ZERO_INIT and row["strategy"] == "zero3",
+        gathers_8bit=row["source"] in _GATHER_8BIT and row["dtype"] == "fp8",
         keeps_outputs=row["source"] in _KEEP_OUTPUTS and row["strategy"] == "fsdp",
         joined_projections=row["source"] in _JOINED,
         masked_attention=True if row["source"] in _MASKED else False if row["source"] in _NOT_MASKED else None,

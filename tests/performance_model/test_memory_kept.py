@@ -258,3 +258,11 @@ def test_zero_3_fits_where_it_does_without_zero_init_too() -> None:
     again = replace(request, setup=replace(setup, checkpointing=True))
     alone = estimate_memory(MODEL, again.setup, EIGHT).peak
     assert most_peak(again, alone) == alone
+
+
+def test_weights_that_are_gathered_in_8_bits_take_half_but_for_norms_and_what_is_outside() -> None:
+    setup = TrainingSetup(batch_size=1, sequence_length=1024, strategy="fsdp-grad-op", parameter_bytes=2)
+    wide, narrow = (
+        estimate_memory(MODEL, replace(setup, gathers_8bit=said), EIGHT).moments["loss"] for said in (False, True)
+    )
+    assert wide - narrow == MODEL.linear_parameters * 33 / 32  # a block is in use, and the next there

@@ -116,6 +116,8 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
         lean = replace(lean, kernels="fused", upcast=False, wide_scores=False)
     if lean.kernels == "fused":
         lean = replace(lean, keeps_least=True, has_8bit_inputs=request.dtype == "fp8")
+    if request.dtype == "fp8" and lean.strategy.startswith("fsdp"):
+        lean = replace(lean, gathers_8bit=True)
     open_gradients = lean.is_zero and not request.gradients_known and not shards_anyway
     if open_gradients:  # a program may add them up in the compute type as well: DeepSpeed, --grad-reduce-in-bf16
         lean = replace(lean, gradient_bytes=min(lean.gradient_bytes, lean.compute_bytes))

@@ -6,6 +6,7 @@ tensors that are made in one (tests/performance_model/test_memory_counted.py). B
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory_moments import Step, has_buckets, replica_moments, shard_moments
@@ -52,6 +53,7 @@ SHORT_SHARE, LONG_SHARE = 0.04, 0.03
 VARYING_SHARE = 1.3
 _MOST_BATCH = 1 << 20
 _MANY = 1 << 20  # micro-batches: a pipeline is full
+_KEPT = 512  # estimates: a plan asks for the same one when it searches a micro-batch and when it estimates it
 ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's reduce_bucket_size, and as much of what is being made
 ZERO_GROUP = 10**9  # elements of shards that DeepSpeed's ZeRO-3 updates at once (sub_group_size)
 
@@ -130,6 +132,7 @@ class MemoryEstimate:
         return {name: int(getattr(self, name)) for name in (*names, *rest)}
 
 
+@lru_cache(maxsize=_KEPT)
 def estimate_memory(
     model: Transformer, setup: TrainingSetup, layout: Layout, *, accumulation: int = _MANY
 ) -> MemoryEstimate:

@@ -1,7 +1,8 @@
 """Ways to train a model on a machine: each strategy with the largest micro-batch that fits, the fastest first. Pure."""
 
+import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -10,6 +11,7 @@ from raybench.performance_model.estimate import Estimate, estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import Held, estimate_memory, largest_batch
 from raybench.performance_model.parallel.choice import cut_requests
+from raybench.performance_model.parallel.fastest import fastest_tokens_per_second
 from raybench.performance_model.parallel.part import part_of, spare_places
 from raybench.performance_model.programs.taken import refused, with_program
 from raybench.performance_model.programs.torchtitan import by_torchtitan, torchtitan_config
@@ -19,6 +21,7 @@ from raybench.performance_model.training_setup import Strategy, TrainingSetup
 _AS_FAST = 1.05
 _WORTH_IT = 1.1  # how much faster a way has to be that wants another framework than PyTorch's own DDP and FSDP
 _CUT_WAYS = 4
+_BOUND_MARGIN = 1.02  # what nobody says of kernels is more of a larger micro-batch's time, or less
 _CLOSE = 1.06  # cut ways that are as fast as far as can be told
 _ROOMY = 0.95  # of it: a longer sample has a place in what is left (fragments are in a peak already)
 _BATCHES_PER_STAGE = 4
@@ -130,16 +133,54 @@ def _cut_ways(
     if request.memory_bytes is None:
         return []
     spread = [one for one in cut_requests(request) if samples_per_step % one.layout.data == 0]
-    each = ((one, samples_per_step // one.layout.data) for one in spread)
-    only = fitting_only or not alone
-    asked = (_cut_way(one, samples, only) for one, samples in each)
-    found = [way for way in asked if way is not None]
-    fitting = [way for way in found if way.fits and _is_roomy(way) and _WORTH_IT * _preference(way) > _AS_FAST * plain]
-    if alone and not fitting:
+    each = [(one, samples_per_step // one.layout.data) for one in spread]
+    close = _close_ways(each, _AS_FAST * plain / _WORTH_IT)
+    if alone and not close:
+        found = [way for one, samples in each for way in [_cut_way(one, samples, fitting_only)] if way is not None]
         return sorted(found, key=lambda way: way.estimate.peak)[:_CUT_WAYS]
-    best = max(map(_preference, fitting), default=0.0)
-    close = [way for way in fitting if _preference(way) * _CLOSE >= best]
     return sorted(close, key=lambda way: _cuts(way.estimate.request.layout))[:_CUT_WAYS]
+
+
+def _close_ways(each: Sequence[tuple[EstimateRequest, int]], slowest: float) -> list[Way]:
+    """Of those that fit with some room and are preferred to ``slowest`` the ones about as fast as the best, in order.
+
+    Those that can be fastest are estimated first, and none of the others that cannot be as fast as what was found: with
+    activations kept, and where these do not fit as fast as they can be where a part is computed again.
+    """
+    waiting = [_first(place, *one) for place, one in enumerate(each) if _has_room(*one)]
+    heapq.heapify(waiting)
+    found: dict[int, Way] = {}
+    best = slowest
+    while waiting and (not waiting[0][0] or -waiting[0][0] * _CLOSE * _BOUND_MARGIN >= best):
+        _, place, again = heapq.heappop(waiting)
+        request, samples = each[place]
+        way = _again(request, samples, True) if again else _kept(request, samples)
+        if way is None and not again:
+            heapq.heappush(waiting, (-_fastest_again(request, samples), place, True))
+        elif way is not None and way.fits and _is_roomy(way) and _preference(way) > slowest:
+            found[place] = way
+            best = max(best, _preference(way))
+    return [found[place] for place in sorted(found) if _preference(found[place]) * _CLOSE >= best]
+
+
+def _first(place: int, request: EstimateRequest, samples: int) -> tuple[float, int, bool]:
+    """How fast one of many can be, to be sorted by, and whether it is sure that activations do not fit."""
+    setup = replace(request.setup, checkpointing=False, batch_size=1, gradients_kept=True)
+    layout = replace(request.layout, virtual_stages=1)
+    if estimate_memory(request.model, setup, layout, accumulation=samples).peak <= request.sure_bytes:
+        return -_fastest(replace(request, setup=setup), samples), place, False
+    return -_fastest_again(request, samples), place, True
+
+
+def _fastest_again(request: EstimateRequest, samples: int) -> float:
+    """The same with activations computed again, in part where that can be."""
+    part = _selective(request) or _half_recomputed(request)
+    return _fastest(part or replace(request, setup=replace(request.setup, checkpointing=True)), samples)
+
+
+def _fastest(request: EstimateRequest, samples: int) -> float:
+    """The most that it can be preferred by."""
+    return fastest_tokens_per_second(request, samples, _largest(request, samples)) / _WORTH_IT
 
 
 def _has_room(request: EstimateRequest, samples: int) -> bool:
@@ -154,28 +195,39 @@ def _has_room(request: EstimateRequest, samples: int) -> bool:
 
 
 def _cut_way(request: EstimateRequest, samples: int, fitting_only: bool) -> Way | None:
-    """With activations kept, of a pipeline in one chunk a stage where more do not fit; else computed again, or in part.
+    """With activations kept; where that does not fit, computed again or in part."""
+    kept = _kept(request, samples) if _has_room(request, samples) else None
+    return kept or _again(request, samples, fitting_only)
 
-    In part where that fits: each block by torchtitan, half of a stage's blocks by Megatron-LM. In one chunk, too, where
-    the micro-batches do not go round the stages: Megatron-LM interleaves multiples of the stages alone.
-    """
-    if samples % request.layout.pipeline:
-        request = replace(request, layout=replace(request.layout, virtual_stages=1))
-    chunked = dict.fromkeys((request.layout.virtual_stages, 1)) if _has_room(request, samples) else {}
-    if not chunked and fitting_only:
-        return None
-    for chunks in chunked:
+
+def _kept(request: EstimateRequest, samples: int) -> Way | None:
+    """With activations kept, of a pipeline in one chunk a stage where more do not fit; None where that does not."""
+    request = _interleaved(request, samples)
+    for chunks in dict.fromkeys((request.layout.virtual_stages, 1)):
         layout = replace(request.layout, virtual_stages=chunks)
         kept = replace(request, layout=layout, setup=replace(request.setup, checkpointing=False))
         way = _way(kept, samples, True)
         if way is not None:
             return way
+    return None
+
+
+def _again(request: EstimateRequest, samples: int, fitting_only: bool) -> Way | None:
+    """With activations computed again; in part where that fits: each block by torchtitan, half of them by Megatron."""
+    request = _interleaved(request, samples)
     again = _way(replace(request, setup=replace(request.setup, checkpointing=True)), samples, fitting_only)
     request_in_part = _selective(request) or (_half_recomputed(request) if again and again.fits else None)
     in_part = None if request_in_part is None else _way(request_in_part, samples, True)
     if again is None or in_part is None or not again.fits:
         return in_part or again
     return max(in_part, again, key=_preference)
+
+
+def _interleaved(request: EstimateRequest, samples: int) -> EstimateRequest:
+    """In one chunk where the micro-batches do not go round the stages: Megatron-LM interleaves multiples of them."""
+    if samples % request.layout.pipeline:
+        return replace(request, layout=replace(request.layout, virtual_stages=1))
+    return request
 
 
 def _preference(way: Way) -> float:

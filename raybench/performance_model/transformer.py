@@ -156,21 +156,7 @@ class Transformer:
 
     def kinds(self) -> tuple["Transformer", ...]:
         """Its layers by kind, each as a transformer whose layers are all alike, in the order of the forward pass."""
-        if not self.dense_layers:
-            return (self,)
-        dense = replace(
-            self,
-            layers=self.dense_layers,
-            feedforward=self.dense_feedforward,
-            dense_layers=0,
-            experts=0,
-            experts_per_token=0,
-            shared_feedforward=0,
-            shared_gate=False,
-        )
-        if self.dense_layers == self.layers:
-            return (dense,)
-        return (dense, replace(self, dense_layers=0, layers=self.layers - self.dense_layers))
+        return _kinds(self) if self.dense_layers else (self,)
 
     @property
     def block_parameters(self) -> int:
@@ -271,7 +257,7 @@ class Transformer:
     @property
     def parameters(self) -> int:
         """All parameters; a tied embedding counts once."""
-        return self.block_parameters + self.outer_parameters
+        return _parameters(self)
 
     @property
     def lookup_parameters(self) -> int:
@@ -351,3 +337,25 @@ def _layer_parameters(model: Transformer) -> int:
 @lru_cache(maxsize=_KEPT_MODELS)
 def _block_parameters(model: Transformer) -> int:
     return sum(kind.layers * kind.parameters_per_layer for kind in model.kinds())
+
+
+@lru_cache(maxsize=_KEPT_MODELS)
+def _parameters(model: Transformer) -> int:
+    return model.block_parameters + model.outer_parameters
+
+
+@lru_cache(maxsize=_KEPT_MODELS)
+def _kinds(model: Transformer) -> tuple[Transformer, ...]:
+    dense = replace(
+        model,
+        layers=model.dense_layers,
+        feedforward=model.dense_feedforward,
+        dense_layers=0,
+        experts=0,
+        experts_per_token=0,
+        shared_feedforward=0,
+        shared_gate=False,
+    )
+    if model.dense_layers == model.layers:
+        return (dense,)
+    return dense, replace(model, dense_layers=0, layers=model.layers - model.dense_layers)

@@ -1,10 +1,12 @@
 """Estimates against runs that others published: what ran is never told that it does not fit."""
 
+import csv
 from dataclasses import replace
 
 import pytest
 
 from raybench.performance_model.estimate import estimate
+from tests.performance_model.published_run import FOLDER
 from tests.performance_model.published_runs import PublishedRun, published_runs
 from tests.performance_model.random_halves import Held, errors, fitted, judged, splits
 
@@ -39,6 +41,14 @@ def test_twice_the_batch_of_most_runs_does_not_fit() -> None:
         for run in FULL
     ]  # fmt: skip
     assert sum(estimate(request).memory.peak > (request.memory_bytes or 0) for request in doubled) > len(FULL) / 2
+
+
+def test_a_model_of_the_tables_has_one_shape() -> None:
+    """LLaMA 65B was there with 32,000 words and with the 32,004 of Megatron-Kwai, and the last row won."""
+    with (FOLDER / "models.csv").open() as file:
+        names = [row["name"] for row in csv.DictReader(file)]
+    assert len(names) > 100
+    assert len(set(names)) == len(names)
 
 
 def test_parameters_are_counted_as_published() -> None:

@@ -1,4 +1,4 @@
-"""An estimate as a call. Its figures are in tests/cli/test_estimate.py and tests/performance_model."""
+"""An estimate as a call. Its figures are in tests/cli/planning and tests/performance_model."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,0 +1,154 @@
+"""What ``raybench estimate`` shows, says of options that are open, and refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from raybench.cli.estimate import command
+from raybench.cli.show import command as show
+from raybench.errors import UsageError
+from raybench.performance_model.estimate_report import FORMULAS
+from tests.cli.planning.answered import FSDP, answer, refusal
+
+
+def test_it_prints_what_show_prints_of_its_document_each_figure_with_its_formula(tmp_path: Path) -> None:
+    options = (*FSDP, "--epoch-samples", "1000000")
+    (tmp_path / "estimate.json").write_text(json.dumps(answer(*options)))
+    printed = CliRunner().invoke(command, (*options, "--full")).stdout
+    assert CliRunner().invoke(show, [str(tmp_path / "estimate.json"), "--full"]).stdout == printed
+    assert [name for name, formula in FORMULAS.items() if formula not in printed] == []
+    assert "computation " in printed
+    assert "that come and go" in printed
+    assert printed.splitlines()[0] == printed.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (FSDP, ("it fits", "tokens/s", "a million tokens", "--full")),
+        (("--model", "llama-70b", "--gpu", "H100"), ("does not fit", "--world-size 32\n#   (62.", "unknown: cost")),
+        (("--model", "gpt2", "--node-gb-per-s", "10"), ("unknown:", "communication")),
+        ((*FSDP, "--tp", "2", "--pp", "2", "--strategy", "zero1", "--epoch-samples", "1000"), ("pipeline bubble",)),
+    ],
+)
+def test_it_is_one_screen_with_the_verdict_first(options: tuple[str, ...], words: tuple[str, ...]) -> None:
+    printed = CliRunner(env={"COLUMNS": "80"}).invoke(command, options).stdout
+    lines = printed.splitlines()
+    assert len(lines) <= 23
+    assert max(map(len, lines)) <= 80
+    assert not lines[0].startswith("# VERDICT") or lines[0] in lines[1:]
+    assert [word for word in words if word not in printed] == []
+
+
+def test_the_text_names_formulas_and_sources() -> None:
+    result = CliRunner().invoke(command, (*FSDP, "--full"))
+    assert result.exit_code == 0
+    for words in (
+        "nothing was measured",
+        "6 (N - lookups)",
+        "list price of p5.48xlarge on 2026",
+        "it fits: 29.08 GiB to 45.45 GiB, a GPU has 79.11 GiB",
+    ):
+        assert words in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--model", "llama-9b"), "there is no model 'llama-9b'"),
+        (("--gpu", "H900"), "no GPU in the hardware table named 'H900'"),
+        (("--node-type", "p9"), "there is no node type 'p9'"),
+        (("--world-size", "0", "--gpu", "H100"), "must be from 1"),
+        (("--world-size", "12", "--gpu", "H100"), "spread evenly"),
+        (("--gpu", "H100", "--batch-size", "0"), "--batch-size is 0; it must be from 1"),
+        (("--gpu", "H100", "--gpus-per-node", "0"), "--gpus-per-node is 0"),
+        (("--gpu", "H100", "--kv-heads", "-1"), "--kv-heads is -1"),
+        (("--layers", "1" + "0" * 30), "--layers is 1000"),
+        (("--hidden", "2000000", "--heads", "8"), "hidden of a transformer is 2000000; it must be from 1 to 1000000"),
+        (("--sequence-length", "9" * 22), "--sequence-length is 999"),
+        (("--world-size", "1" + "0" * 30), "must be from 1 to 10000000"),
+        (("--lora-rank", "8", "--lora-targets", "q_prj"), "did you mean 'q_proj' or"),
+        (("--lora-rank", "-1"), "--lora-rank is -1"),
+        (("--lora-targets", "q_proj"), "give --lora-rank"),
+        (("--model", "gpt2", "--sequence-length", "2048", "--lora-rank", "8"), "a table of 1024 positions"),
+        (("--nics", "1", "--nic-gbit", "1e-320"), "--nic-gbit is 9.99989e-321"),
+        (("--nics", "8"), "belong together"),
+        (("--model", "lama-8b"), "did you mean 'llama-8b'"),
+        (("--node-type", "p5.48xlrge"), "did you mean 'p5.48xlarge'"),
+        (("--gpu", "h101"), "did you mean 'h100'"),
+        (("--strategy", "fdsp"), "did you mean 'fsdp'"),
+        (("--gpu", "H100", "--efficiency", "fast"), "not LOW:HIGH"),
+        (("--gpu", "H100", "--efficiency", "0.5:0.2"), "not a range"),
+        (("--gpu", "H100", "--price", "-3"), "cannot cost"),
+        (("--gpu", "H100", "--strategy", "zero"), "no strategy 'zero'"),
+        (("--gpu", "H100", "--qlora"), "4-bit"),
+        (("--gpu", "H100", "--nics", "8"), "belong together"),
+        (("--gpu", "H100", "--node-gb-per-s", "nan"), "must be from 1e-06"),
+        (("--gpu", "H100", "--heads", "7"), "multiple of 7 heads"),
+        (("--gpu", "H100", "--gradient-accumulation-steps", "0"), "--gradient-accumulation-steps is 0"),
+    ],
+)  # fmt: skip
+def test_nonsense_is_refused_with_what_to_give(options: tuple[str, ...], words: str) -> None:
+    assert words in refusal(*options)
+
+
+def test_a_run_that_hangs_on_its_kernels_is_unknown_until_they_are_said() -> None:
+    between = ("--model", "llama-8b", "--gpu", "H100", "--world-size", "8", "--strategy", "fsdp", "--sequence-length",
+               "8192")  # fmt: skip
+    said = CliRunner().invoke(command, [*between, "--json"])
+    memory = json.loads(said.stdout)["memory"]
+    assert (said.exit_code, memory["fits"]) == (3, None)
+    assert memory["least_peak"] < memory["device_bytes"] < memory["peak"]
+    assert memory["nearest_peak"] < memory["device_bytes"]
+    fused = CliRunner().invoke(command, [*between, "--json", "--kernels", "fused", "--loss", "chunked"])
+    known = json.loads(fused.stdout)["memory"]
+    assert (fused.exit_code, known["fits"]) == (0, True)
+    assert known["least_peak"] == memory["least_peak"] < known["peak"]  # fused kernels differ in what they keep
+    assert known["peak"] < memory["peak"]
+    near = CliRunner().invoke(command, [*between[:-1], "7168", "--kernels", "plain", "--loss", "plain"])
+    assert near.exit_code == 3
+    assert "with what PyTorch's allocator holds besides" in " ".join(near.stdout.replace("#", " ").split())
+    plain = CliRunner().invoke(command, [*between[:-1], "7680", "--kernels", "plain", "--loss", "plain"])
+    assert plain.exit_code == 1
+    assert "nearest that fits: --kernels fused --loss fused" in " ".join(plain.stdout.replace("#", " ").split())
+
+
+@pytest.mark.parametrize("targets", [",", "q_proj,", ""])
+def test_a_list_of_layers_with_an_empty_part_is_not_all_of_them(targets: str) -> None:
+    with pytest.raises(UsageError, match=r"has an empty part; write names such as q_proj,v_proj"):
+        CliRunner().invoke(command, ["--lora-rank", "8", "--lora-targets", targets], catch_exceptions=False)
+
+
+# Samples of transformers, which may be padded where there are several.
+PADDED = (
+    *("--model", "llama-8b", "--gpu", "A100", "--batch-size", "2", "--kernels", "plain", "--loss", "transformers"),
+    "--no-compile",
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice", "not_said"),
+    [
+        (("--model", "gpt2", "--gpu", "H200"), 1, ["--compile", "--kernels", "--loss", "--native-attention"]),
+        (
+            ("--model", "gpt2", "--gpu", "H200", "--vocabulary", "50304", "--native-attention", "--compile"),
+            0,
+            ["--kernels", "--loss"],
+        ),
+        (("--model", "gpt2", "--gpu", "A100", "--kernels", "fused", "--loss", "fused", "--dtype", "fp32"), 0, []),
+        ((*PADDED,), 0, ["--masked-attention"]),
+        ((*PADDED, "--no-masked-attention"), 0, []),
+        ((*PADDED, "--masked-attention"), 0, []),
+        ((*PADDED, "--batch-size", "1"), 0, []),
+    ],
+)
+def test_what_is_open_or_slow_is_said_and_what_is_given_is_not(
+    arguments: tuple[str, ...], advice: int, not_said: list[str]
+) -> None:
+    found = json.loads(CliRunner().invoke(command, [*arguments, "--world-size", "1", "--json"]).stdout)
+    assert (len(found["advice"]), found["not_said"]) == (advice, not_said)
+    shown = CliRunner().invoke(command, [*arguments, "--world-size", "1"]).output
+    assert ("--vocabulary 50304" in shown) == bool(advice)
+    assert all(name in shown for name in not_said)

@@ -1,0 +1,235 @@
+"""The ways of ``raybench plan``: the best first, with room, each with its micro-batch; what is near where none fits."""
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from raybench.cli.planning.plan import command
+from raybench.errors import UsageError
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.memory import estimate_memory
+from raybench.performance_model.presets import preset_named
+from raybench.performance_model.training_plan import ways_to_train
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.services.estimate import EstimateOptions, estimate_request
+from tests.cli.planning.planned import P5, planned
+
+
+def test_the_fastest_way_that_fits_with_room_is_first_and_its_batch_is_the_largest() -> None:
+    plan = planned("llama-8b", *P5, "--samples-per-step", "1024")
+    best, *others = plan["ways"]
+    assert (best["fits"], plan["verdict"], plan["world_size"]) == (True, "ok", 32)
+    middle = {way["strategy"]: middle_of(way) for way in plan["ways"][::-1] if way["fits"]}
+    own = [middle[name] for name in ("fsdp", "fsdp-grad-op", "fsdp-hybrid")]
+    assert middle_of(best) >= max(own) / 1.03
+    assert middle_of(best) >= max(middle.values()) / (1.1 * 1.03)  # DeepSpeed's ways have to be faster by a tenth
+    assert best["peak"] <= 0.9 * plan["device_bytes"]
+    assert {way["strategy"] for way in others if way["fits"] is False} == {"ddp"}
+    for way in plan["ways"]:
+        replicas = 32 // (way["tensor_parallel"] * way["context_parallel"] * way["pipeline_parallel"])
+        assert way["batch_size"] * way["accumulation"] * replicas == 1024
+        if way["fits"]:
+            assert way["peak"] <= plan["device_bytes"]
+    larger = TrainingSetup(
+        batch_size=2 * best["batch_size"],
+        sequence_length=plan["sequence_length"],
+        strategy=best["strategy"],
+        checkpointing=best["activation_checkpointing"],
+    )
+    memory = estimate_memory(preset_named("llama-8b"), larger, Layout(world_size=32, ranks_per_node=8))
+    assert memory.peak > 0.9 * plan["device_bytes"]
+
+
+def middle_of(way: dict[str, Any]) -> float:
+    """Tokens a second."""
+    low, high = way["tokens_per_second"]
+    return float((low * high) ** 0.5)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "nodes", "samples"),
+    [
+        ("llama-8b", "a100", 1, 64),
+        ("llama-70b", "h100", 8, 64),
+        ("mixtral-8x7b", "a100", 4, 128),
+        ("llama-70b", "a40", 1, 8),
+    ],
+)
+def test_ways_that_fit_are_the_same_where_no_others_are_asked_for(
+    model: str, gpu: str, nodes: int, samples: int
+) -> None:
+    options = EstimateOptions(model=model, gpu=gpu, world_size=8 * nodes, nics=8, nic_gbit=200)
+    every = ways_to_train(estimate_request(options), samples)
+    fitting = ways_to_train(estimate_request(options), samples, fitting_only=True)
+    assert fitting == tuple(way for way in every if way.fits)
+    assert bool(fitting) is (gpu != "a40")
+
+
+def test_where_no_speed_is_known_pytorch_s_own_ways_come_first() -> None:
+    plan = planned("llama-8b", "--nodes", "4", "--memory", "80G")
+    assert plan["ways"][0]["tokens_per_second"] is None
+    assert plan["ways"][0]["strategy"].startswith("fsdp")
+    assert plan["ways"][0]["command"]
+
+
+def test_a_gpu_without_bf16_is_planned_in_fp16() -> None:
+    plan = planned("gpt2", "--gpu", "V100")
+    assert "--dtype fp16" in plan["ways"][0]["command"]
+    assert "--fp16 True" in " ".join(plan["launch"])
+    assert plan["ways"][0]["tokens_per_second"]
+
+
+def test_a_model_that_is_not_known_may_be_given_as_its_config() -> None:
+    with pytest.raises(
+        UsageError, match=r"mean .*'qwen2\.5-32b'.* mixtral-8x7b,.*; or give the config\.json of a Hugging Face model"
+    ):
+        CliRunner().invoke(command, ["qwen2.5-33b", *P5], catch_exceptions=False)
+
+
+def test_what_is_as_fast_is_done_the_simplest_way() -> None:
+    plan = planned("gpt2", *P5, "--samples-per-step", "65536")
+    best = plan["ways"][0]
+    assert best["strategy"] == "ddp"
+    assert best["accumulation"] > 1
+    assert "--reduce-each" not in best["command"]
+    assert "sync_each_batch" not in " ".join(plan["launch"])
+
+
+def test_a_model_of_70b_on_four_nodes_needs_shards_and_recomputation_or_is_cut() -> None:
+    plan = planned("llama-70b", *P5)
+    fitting = [way for way in plan["ways"] if way["fits"]]
+    whole = [way for way in fitting if way["tensor_parallel"] * way["pipeline_parallel"] == 1]
+    assert [(way["strategy"], way["activation_checkpointing"]) for way in whole] == [("fsdp", True)]
+    assert "--activation-checkpointing" in whole[0]["command"]
+    accumulated = whole[0]["accumulation"] > 1  # shards that add up whole gradients would not fit
+    assert accumulated == ("--reduce-each" in whole[0]["command"]) == ("sync_each_batch" in " ".join(plan["launch"]))
+    cut = [way for way in fitting if way not in whole]
+    assert {way["tensor_parallel"] for way in cut} <= {4, 8}
+    assert all(way["peak"] < 0.95 * plan["device_bytes"] for way in cut)
+    # 1.1, or a little more where kernels may be as good as the others'; those that are no faster are not listed
+    said = [float(way["why_not"].removesuffix("x speed")) for way in cut if way["why_not"].endswith("x speed")]
+    assert fitting[0] in cut or max(said, default=1.0) < 1.2
+
+
+@pytest.mark.parametrize(("length", "told"), [("8192", True), ("4096", False)])
+def test_a_sequence_longer_than_the_model_s_is_said(length: str, told: bool) -> None:
+    plan = planned("llama-2-7b", "--gpu", "H100", "--sequence-length", length)
+    assert any("positions of" in line for line in plan["assumed"]) is told
+
+
+def test_micro_batches_go_round_the_stages_of_an_interleaved_pipeline() -> None:
+    """Megatron-LM refuses any other number."""
+    plan = planned("mistralai/Mistral-Nemo-Base-2407", "--nodes", "16", *P5[2:], "--samples-per-step", "8")
+    stages = [(way["virtual_stages"], way["accumulation"], way["pipeline_parallel"]) for way in plan["ways"]]
+    assert all(chunks == 1 or times % ranks == 0 for chunks, times, ranks in stages)
+    assert any(ranks > 1 for *_, ranks in stages)
+
+
+def test_a_sequence_that_no_node_holds_is_cut_over_nodes() -> None:
+    """A million tokens were told to fit nowhere; TP 8 with CP 2 holds them."""
+    best = planned("llama-8b", *P5, "--sequence-length", "1000000")["ways"][0]
+    assert (best["tensor_parallel"] * best["context_parallel"], best["fits"]) == (16, True)
+    shorter = planned("llama-8b", *P5, "--sequence-length", "65536")["ways"]
+    assert max(way["tensor_parallel"] * way["context_parallel"] for way in shorter) <= 8
+
+
+def test_fewer_samples_than_ranks_are_of_replicas_of_a_model_that_is_cut() -> None:
+    """Llama 3.1 405B is trained with 512 samples a step on 1024 H100 (Megatron-Bridge): that was refused."""
+    goal = ("--node-type", "p5.48xlarge", "--sequence-length", "8192", "--samples-per-step")
+    for way in planned("llama-405b", "--nodes", "128", *goal, "512")["ways"]:
+        replicas = 1024 // (way["tensor_parallel"] * way["context_parallel"] * way["pipeline_parallel"])
+        assert way["batch_size"] * way["accumulation"] * replicas == 512
+    none = planned("llama-405b", *P5, "--samples-per-step", "16", code=1)
+    assert none["reason"].startswith("nothing fits: nearest that does: --nodes ")
+    assert all(way["fits"] is False for way in none["ways"])
+
+
+@pytest.mark.parametrize("nodes", ["64", *(pytest.param(one, marks=pytest.mark.long) for one in ("32", "128"))])
+def test_the_batch_of_a_way_is_looked_for_with_no_more_accumulation_than_it_needs(nodes: str) -> None:
+    """One sample a rank fits where nothing is accumulated, and was looked for as if it were: a traceback."""
+    for way in planned("mixtral-8x7b", "--nodes", nodes, "--node-type", "p5.48xlarge")["ways"]:
+        assert way["batch_size"] >= 1
+
+
+def test_ranks_on_some_of_a_node_s_gpus_use_the_adapters_beside_them() -> None:
+    one, two, eight = (planned("llama-8b", *P5, "--gpus-per-node", str(ranks))["ways"] for ranks in (2, 4, 8))
+    plain = [[way for way in ways if not way["selective_checkpointing"]] for ways in (one, two, eight)]
+    sent = [next(way for way in ways if way["strategy"] == "fsdp")["tokens_per_second"] for ways in plain]
+    assert planned("llama-8b", *P5, "--gpu", "h100", "--gpus-per-node", "8")["ways"] == eight
+    assert sent[0][0] < 0.6 * sent[1][0] < 0.36 * sent[2][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "choices"),
+    [
+        (("llama-405b", *P5), 2),  # more nodes, or adapters
+        (("deepseek-v3", *P5, "--samples-per-step", "16"), 1),  # more nodes with as many more samples
+        (("llama-8b", "--gpu", "H100", "--gpus-per-node", "1"), 2),
+        (("llama-70b", "--gpu", "RTX4090", "--gpus-per-node", "1", "--method", "qlora"), 1),
+        (("llama-70b", "--gpu", "RTX4090", "--gpus-per-node", "2", "--method", "qlora", "--sequence-length", "512"), 1),
+    ],
+)
+def test_where_nothing_fits_the_nearest_that_does_is_named_and_fits_when_asked(
+    arguments: tuple[str, ...], choices: int
+) -> None:
+    said = planned(*arguments, code=1)["reason"].removeprefix("nothing fits: nearest that does: ").split("; or ")
+    assert len(said) == choices
+    for nearest in said:
+        words, _, size = nearest.partition(" (")
+        again = planned(*arguments, *words.split())["ways"][0]
+        assert again["fits"]
+        assert size.endswith(f": {again['peak'] / 2**30:.0f} GiB)")
+
+
+@pytest.mark.parametrize("method", ["lora", "qlora"])
+def test_a_way_has_the_figures_that_estimate_has(method: str) -> None:
+    from raybench.cli.estimate import command as estimating
+
+    machine = ("--gpu", "H100", "--gpus-per-node", "1", "--sequence-length", "2048")
+    way = planned("mistral-7b", *machine, "--method", method, "--samples-per-step", "1")["ways"][0]
+    words = ["--model", "mistral-7b", *machine, "--world-size", "1", "--lora-rank", "16"]
+    words += ["--no-masked-attention", "--no-compile"]  # as what plan prints has it
+    words += ["--qlora"] if method == "qlora" else []
+    told = json.loads(CliRunner().invoke(estimating, [*words, "--json"], catch_exceptions=False).stdout)
+    for name in ("peak", "least_peak"):  # plan's gradients are there before a step, as other samples may have left them
+        assert way[name] == pytest.approx(told["memory"][name], rel=0.01)
+    (slow, fast), (slowest, fastest) = way["tokens_per_second"], told["tokens_per_second"]
+    assert (
+        0.8 * slow < slowest <= slow < fast <= fastest < 1.25 * fast
+    )  # of other kernels as well, unless they are said
+
+
+def test_without_the_memory_of_the_gpu_nothing_is_said_to_fit() -> None:
+    result = CliRunner().invoke(command, ["llama-8b"])
+    assert result.exit_code == 3
+    assert "tried too: " in result.stdout
+    assert "fits too" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "known"),
+    [
+        (("Qwen/Qwen3-32B",), True),  # torchtitan has it
+        (("Qwen/Qwen2.5-32B",), False),  # and that not
+        (("Qwen/Qwen3-32B", "--optimizer", "adamw-8bit"), False),
+        (("Qwen/Qwen3-32B", "--no-compile"), True),
+        (("llama-8b", "--sequence-length", "8192"), True),  # of which torchtitan trains the best way, too
+    ],
+)
+def test_activations_are_computed_again_in_part_where_the_program_has_it(
+    arguments: tuple[str, ...], known: bool
+) -> None:
+    plan = planned(*arguments, *P5)
+    ways = plan["ways"]
+    found = [way for way in ways if way["selective_checkpointing"]]
+    assert not any("packed" in one for one in plan["assumed"])
+    assert ({way["strategy"] for way in found} == {"fsdp"}) is known
+    assert not any(way["command"] or way["activation_checkpointing"] for way in found)
+    assert all("activation-checkpoint:selective" in way["launch"][1] for way in found if way["fits"])
+    if known:  # between the two, in memory and in time
+        whole = [way for way in ways if way["strategy"] == "fsdp" and way["tensor_parallel"] == 1 and way not in found]
+        kept, again = sorted(whole, key=lambda way: way["activation_checkpointing"])
+        assert found[0]["peak"] < kept["least_peak"]
+        assert middle_of(again) < middle_of(found[0])

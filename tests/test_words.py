@@ -20,7 +20,7 @@ LORA = (
         "raybench/cli/estimate",
         "raybench/services/estimate",
         "raybench/cli/planning/plan.py",
-        "raybench/services/planning/plan.py",
+        *("raybench/services/planning/plan.py", "raybench/services/planning/setup_asked.py"),
     ),
     *("docs/methods.md", "README.md", "raybench/documents/estimate.py"),
 )

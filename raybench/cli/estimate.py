@@ -9,7 +9,7 @@ import click
 from raybench.cli.cluster_options import with_options
 from raybench.cli.output import printing
 from raybench.cli.usage.command import TopicCommand
-from raybench.services.estimate import BYTES
+from raybench.services.planning.setup_asked import BYTES
 
 EXAMPLES = """\b
 Examples:

@@ -1,12 +1,12 @@
 """What a training run will send, hold, take and cost, before it is run."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from raybench.benchmarks.training.options import targets_of
 from raybench.errors import UsageError
 from raybench.services.estimate_machine import machine_of, measured_runs, network_of
 from raybench.services.planning.counted_model import counted_model, is_import_path
+from raybench.services.planning.setup_asked import BYTES, USUAL_DTYPE, lora_targets, setup_asked
 from raybench.services.study_options import price_table
 
 if TYPE_CHECKING:
@@ -16,17 +16,14 @@ if TYPE_CHECKING:
     from raybench.performance_model.efficiency import Efficiency
     from raybench.performance_model.layout import Layout, Network
     from raybench.performance_model.step.request import EstimateRequest
-    from raybench.performance_model.training_setup import Kernels, Loss, Offload, Optimizer, Packing, Strategy
+    from raybench.performance_model.training_setup import Kernels, Loss, Offload, Optimizer
     from raybench.performance_model.transformer import Transformer
     from raybench.services.estimate_machine import Machine
     from raybench.services.planning.measured_setting import Setting
 
-BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activation: fp8 is of matrix products alone
-_KEEPING = ("ddp", "zero1", "zero2", "zero3")  # their gradients stay where they are from step to step
 _COUNTED_LENGTH = 2048  # tokens of a sample, where nobody says, of a model that is counted
 _MOST = 10**12
 _USUAL_CURRENCY = "USD"
-_USUAL_DTYPE = "fp32"  # of weights that are stored, and of gradients that are reduced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,16 +157,16 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         expert_cut=options.expert_tensor_parallel,
     )
     model, assumed = _with_positions(_model(options), options)
-    targets, named = _lora_targets(options, model)
+    targets, named = lora_targets(options, model)
     network, why_unknown = _network(options, machine, layout)
     return EstimateRequest(
         model=model,
-        setup=_setup(options, model, targets),
+        setup=setup_asked(options, model, targets),
         layout=layout,
         network=network,
         network_unknown=why_unknown,
         dtype=options.dtype,
-        reduce_bytes=BYTES[options.reduce_dtype or _USUAL_DTYPE],
+        reduce_bytes=BYTES[options.reduce_dtype or USUAL_DTYPE],
         accumulation=options.accumulation,
         gpu=machine.gpu,
         memory_bytes=_memory(options, machine.gpu),
@@ -294,100 +291,6 @@ def _with_positions(model: "Transformer", options: EstimateOptions) -> tuple["Tr
     at_least_one(length, "--sequence-length")
     longer = replace(model, positions=length, context=max(model.context, length))
     return longer, {"positions": f"a table of {length}, as --sequence-length asks, in place of {model.name}'s {own}"}
-
-
-def _lora_targets(options: EstimateOptions, model: "Transformer") -> tuple[tuple[str, ...], dict[str, str]]:
-    from raybench.performance_model.families.layer_names import layers_named
-
-    if options.lora_targets is None:
-        return (), {}
-    targets, joined = layers_named(model, targets_of(options.lora_targets))
-    if not joined:
-        return targets, {}
-    told = "; ".join(f"{name} as {', '.join(layers)}, each with an adapter of its own" for name, layers in joined)
-    return targets, {"LoRA targets": told}
-
-
-def _setup(options: EstimateOptions, model: "Transformer", targets: tuple[str, ...]) -> Any:
-    from raybench.performance_model.parallel.recomputed_modules import check_modules, modules_of
-    from raybench.performance_model.training_setup import TrainingSetup, heaviest, strategy_named
-
-    strategy = strategy_named(options.strategy)
-    length = options.sequence_length
-    setup = TrainingSetup(
-        batch_size=options.batch_size,
-        sequence_length=min(model.context, 4096) if length is None else length,
-        strategy=strategy,
-        optimizer=options.optimizer,
-        parameter_bytes=BYTES[options.parameter_dtype or _USUAL_DTYPE],
-        compute_bytes=BYTES[options.dtype],
-        checkpointing=options.activation_checkpointing,
-        flash_attention=not options.no_flash_attention,
-        native_attention=options.native_attention,
-        masked_attention=options.masked_attention,
-        bucket_view=options.bucket_view is not False,
-        gradients_kept=options.accumulation > 1 or _keeps_gradients(options, strategy),
-        whole_gradients=options.accumulation > 1 and options.reduce_each is False,
-        lora_rank=options.lora_rank,
-        autocast=options.autocast,
-        lora_targets=targets,
-        quantized=options.qlora or options.base_dtype is not None,
-        packing=_packing(options),
-        moment_bytes=_moment_bytes(options),
-        offloads_activations=options.offload_activations,
-        kernels=options.kernels or "plain",
-        compiled=options.compile,
-        loss=options.loss or "plain",
-        gradient_bytes=_gradient_bytes(options, strategy),
-        reduce_bytes=BYTES[options.reduce_dtype or _USUAL_DTYPE],
-        selective=options.selective_checkpointing,
-        recompute_modules=() if options.recompute_modules is None else modules_of(options.recompute_modules),
-        offload=options.cpu_offload,
-        sequence_parallel=options.sequence_parallel,
-    )
-    check_modules(model, setup)
-    return heaviest(setup, kernels_known=options.kernels is not None, loss_known=options.loss is not None)
-
-
-def _packing(options: EstimateOptions) -> "Packing":
-    if options.qlora and options.base_dtype not in (None, "nf4"):
-        raise UsageError(f"--qlora has a base in 4 bits, and --base-dtype is {options.base_dtype}; give one of them")
-    if options.base_dtype is not None and not options.lora_rank:
-        raise UsageError("--base-dtype is of a frozen base; give --lora-rank of at least 1 with it")
-    return "8bit" if options.base_dtype in ("int8", "fp8") else "nf4"
-
-
-def _moment_bytes(options: EstimateOptions) -> int:
-    if options.optimizer_dtype is None:
-        return 0
-    if options.optimizer.endswith("8bit") or options.optimizer == "sgd":
-        has = "moments in 8 bits" if options.optimizer != "sgd" else "no moments"
-        raise UsageError(f"--optimizer {options.optimizer} has {has}; leave --optimizer-dtype out")
-    return BYTES[options.optimizer_dtype]
-
-
-def _keeps_gradients(options: EstimateOptions, strategy: str) -> bool:
-    """From step to step; DDP's as views of its buckets: others are let go (``zero_grad``, from PyTorch 2.0 on)."""
-    has_room = strategy != "ddp" or options.bucket_view is not False
-    return strategy in _KEEPING and has_room and options.world_size > 1
-
-
-def _gradient_bytes(options: EstimateOptions, strategy: "Strategy") -> int:
-    """Of ZeRO-1 and 2: DeepSpeed's are in the compute type; Megatron-LM, which cuts the model, adds bf16 up in fp32.
-
-    Unless it is told another type (``--grad-reduce-in-bf16``), and fp16 ones as they are (megatron/training/
-    arguments.py: ``accumulate_allreduce_grads_in_fp32`` is set with bf16 alone).
-    """
-    if options.gradient_dtype is not None:
-        if strategy not in ("zero1", "zero2"):
-            raise UsageError(
-                f"--gradient-dtype is of zero1 and zero2; with {strategy} gradients have the parameters' type "
-                "(--parameter-dtype), and FSDP reduces them in --reduce-dtype"
-            )
-        return BYTES[options.gradient_dtype]
-    cut = options.tensor_parallel * options.pipeline_parallel * options.context_parallel * options.expert_parallel > 1
-    own = _USUAL_DTYPE if options.dtype != "fp16" else options.dtype
-    return BYTES[options.reduce_dtype or own] if cut else BYTES[options.dtype]
 
 
 def _memory(options: EstimateOptions, gpu: "Gpu | None") -> int | None:

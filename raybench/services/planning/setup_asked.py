@@ -1,0 +1,111 @@
+"""How an estimate's model is trained, by the options that say it."""
+
+from typing import TYPE_CHECKING
+
+from raybench.benchmarks.training.options import targets_of
+from raybench.errors import UsageError
+
+if TYPE_CHECKING:
+    from raybench.performance_model.training_setup import Packing, Strategy, TrainingSetup
+    from raybench.performance_model.transformer import Transformer
+    from raybench.services.estimate import EstimateOptions
+
+BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activation: fp8 is of matrix products alone
+USUAL_DTYPE = "fp32"  # of weights that are stored, and of gradients that are reduced
+_KEEPING = ("ddp", "zero1", "zero2", "zero3")  # their gradients stay where they are from step to step
+
+
+def lora_targets(options: "EstimateOptions", model: "Transformer") -> tuple[tuple[str, ...], dict[str, str]]:
+    """The layers that get adapters, by the model's own names; and what was made of joined ones."""
+    from raybench.performance_model.families.layer_names import layers_named
+
+    if options.lora_targets is None:
+        return (), {}
+    targets, joined = layers_named(model, targets_of(options.lora_targets))
+    if not joined:
+        return targets, {}
+    told = "; ".join(f"{name} as {', '.join(layers)}, each with an adapter of its own" for name, layers in joined)
+    return targets, {"LoRA targets": told}
+
+
+def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple[str, ...]) -> "TrainingSetup":
+    """How it is trained, by the options; of what is not said what takes most. Raises UsageError for what cannot be."""
+    from raybench.performance_model.parallel.recomputed_modules import check_modules, modules_of
+    from raybench.performance_model.training_setup import TrainingSetup, heaviest, strategy_named
+
+    strategy = strategy_named(options.strategy)
+    length = options.sequence_length
+    setup = TrainingSetup(
+        batch_size=options.batch_size,
+        sequence_length=min(model.context, 4096) if length is None else length,
+        strategy=strategy,
+        optimizer=options.optimizer,
+        parameter_bytes=BYTES[options.parameter_dtype or USUAL_DTYPE],
+        compute_bytes=BYTES[options.dtype],
+        checkpointing=options.activation_checkpointing,
+        flash_attention=not options.no_flash_attention,
+        native_attention=options.native_attention,
+        masked_attention=options.masked_attention,
+        bucket_view=options.bucket_view is not False,
+        gradients_kept=options.accumulation > 1 or _keeps_gradients(options, strategy),
+        whole_gradients=options.accumulation > 1 and options.reduce_each is False,
+        lora_rank=options.lora_rank,
+        autocast=options.autocast,
+        lora_targets=targets,
+        quantized=options.qlora or options.base_dtype is not None,
+        packing=_packing(options),
+        moment_bytes=_moment_bytes(options),
+        offloads_activations=options.offload_activations,
+        kernels=options.kernels or "plain",
+        compiled=options.compile,
+        loss=options.loss or "plain",
+        gradient_bytes=_gradient_bytes(options, strategy),
+        reduce_bytes=BYTES[options.reduce_dtype or USUAL_DTYPE],
+        selective=options.selective_checkpointing,
+        recompute_modules=() if options.recompute_modules is None else modules_of(options.recompute_modules),
+        offload=options.cpu_offload,
+        sequence_parallel=options.sequence_parallel,
+    )
+    check_modules(model, setup)
+    return heaviest(setup, kernels_known=options.kernels is not None, loss_known=options.loss is not None)
+
+
+def _packing(options: "EstimateOptions") -> "Packing":
+    if options.qlora and options.base_dtype not in (None, "nf4"):
+        raise UsageError(f"--qlora has a base in 4 bits, and --base-dtype is {options.base_dtype}; give one of them")
+    if options.base_dtype is not None and not options.lora_rank:
+        raise UsageError("--base-dtype is of a frozen base; give --lora-rank of at least 1 with it")
+    return "8bit" if options.base_dtype in ("int8", "fp8") else "nf4"
+
+
+def _moment_bytes(options: "EstimateOptions") -> int:
+    if options.optimizer_dtype is None:
+        return 0
+    if options.optimizer.endswith("8bit") or options.optimizer == "sgd":
+        has = "moments in 8 bits" if options.optimizer != "sgd" else "no moments"
+        raise UsageError(f"--optimizer {options.optimizer} has {has}; leave --optimizer-dtype out")
+    return BYTES[options.optimizer_dtype]
+
+
+def _keeps_gradients(options: "EstimateOptions", strategy: str) -> bool:
+    """From step to step; DDP's as views of its buckets: others are let go (``zero_grad``, from PyTorch 2.0 on)."""
+    has_room = strategy != "ddp" or options.bucket_view is not False
+    return strategy in _KEEPING and has_room and options.world_size > 1
+
+
+def _gradient_bytes(options: "EstimateOptions", strategy: "Strategy") -> int:
+    """Of ZeRO-1 and 2: DeepSpeed's are in the compute type; Megatron-LM, which cuts the model, adds bf16 up in fp32.
+
+    Unless it is told another type (``--grad-reduce-in-bf16``), and fp16 ones as they are (megatron/training/
+    arguments.py: ``accumulate_allreduce_grads_in_fp32`` is set with bf16 alone).
+    """
+    if options.gradient_dtype is not None:
+        if strategy not in ("zero1", "zero2"):
+            raise UsageError(
+                f"--gradient-dtype is of zero1 and zero2; with {strategy} gradients have the parameters' type "
+                "(--parameter-dtype), and FSDP reduces them in --reduce-dtype"
+            )
+        return BYTES[options.gradient_dtype]
+    cut = options.tensor_parallel * options.pipeline_parallel * options.context_parallel * options.expert_parallel > 1
+    own = USUAL_DTYPE if options.dtype != "fp16" else options.dtype
+    return BYTES[options.reduce_dtype or own] if cut else BYTES[options.dtype]

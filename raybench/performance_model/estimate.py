@@ -13,6 +13,7 @@ from raybench.performance_model.efficiency import Efficiency
 from raybench.performance_model.measured_way import Measured
 from raybench.performance_model.memory import LONG_SHARE, MemoryEstimate, estimate_memory
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
+from raybench.performance_model.programs.taken import decided_anew
 from raybench.performance_model.step.bounds import (
     computation_of,
     fitted_steps,
@@ -22,7 +23,7 @@ from raybench.performance_model.step.bounds import (
 )
 from raybench.performance_model.step.forms import LargestBatch, largest_batches, least_memory, most_peak
 from raybench.performance_model.step.links import has_open_fabric
-from raybench.performance_model.step.request import EstimateRequest, most_setup
+from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.said import said_requests
 from raybench.performance_model.step.spreads import exposed_share
 from raybench.performance_model.step.traffic import training_traffic
@@ -256,12 +257,28 @@ def _communication_seconds(request: EstimateRequest, traffic: Traffic) -> float 
 
 
 def _nearest(request: EstimateRequest) -> NearestFit | None:
-    setup = most_setup(request.setup)
+    """Of runs as they would be asked for: with what their program, or nobody, decides of each anew."""
+    asked = request.asked or request
+
+    def peak_of(run: Fitting) -> int:
+        one = replace(
+            asked,
+            setup=run.setup,
+            layout=run.layout,
+            accumulation=run.accumulation,
+            kernels_known=asked.kernels_known or "kernels" in run.said,
+            loss_known=asked.loss_known or "loss" in run.said,
+        )
+        one = decided_anew(one)
+        memory = estimate_memory(one.model, one.setup, one.layout, accumulation=one.accumulation)
+        return most_peak(one, memory.peak)
+
     ask = Fitting(
-        model=request.model,
-        setup=setup,
-        layout=request.layout,
-        accumulation=request.accumulation,
-        program=request.program,
+        model=asked.model,
+        setup=asked.setup,
+        layout=asked.layout,
+        accumulation=asked.accumulation,
+        program=asked.program,
+        peak_of=peak_of,
     )
     return nearest_fit(ask, request.sure_bytes)

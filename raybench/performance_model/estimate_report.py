@@ -111,7 +111,7 @@ def _memory(estimate: Estimate) -> MemoryParts:
         lean_is=lean.lean_is if lean else "",
         least_peak=estimate.least_peak,
         nearest_options=nearest.options if nearest else (),
-        nearest_peak=nearest.run.memory.peak if nearest else None,
+        nearest_peak=nearest.run.peak if nearest else None,
     )
 
 

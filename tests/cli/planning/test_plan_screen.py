@@ -99,3 +99,10 @@ def test_without_a_gpu_nothing_is_started() -> None:
     shown = CliRunner(env={"COLUMNS": "80"}).invoke(command, ["Qwen/Qwen3-235B-A22B"]).stdout
     assert "start it" not in shown
     assert "# assumed: 8 GPUs a node (--gpus-per-node)" in shown
+
+
+def test_what_would_fit_is_whole_below_a_verdict_that_is_cut() -> None:
+    asked = ["llama-405b", "--gpu", "H100", "--nodes", "4"]
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(command, asked).stdout.splitlines()
+    assert shown[1].endswith("...")
+    assert any(line.startswith("# or --method qlora (fsdp, recomputed: ") and line.endswith(" GiB)") for line in shown)

@@ -11,7 +11,7 @@ from raybench.reports.text import count_of
 from raybench.units import amounts
 
 _MOST_ROWS, _ROWS_OF_SCREEN, _MOST_MEASURED = 6, 3, 2
-_VERDICT = 136  # characters of a verdict's reason that a screen of 80 shows
+_VERDICT = 138  # characters of a verdict and its reason that a screen of 80 shows (reports/terminal/screen.py)
 _COMMAND_WIDTH = 76  # of a line of a screen of 80
 _FULL = "all ways, and what other tools start the best and faster ones with: --full"
 _FASTER = (
@@ -58,12 +58,17 @@ def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
 
 def _is_cut_short(plan: TrainingPlan) -> bool:
     """Whether a screen may not have the whole verdict: in what it has at the end are hours and cost."""
-    return plan.verdict != "ok" or len(plan.reason + _measured(plan)) > _VERDICT
+    return plan.verdict != "ok" or not _is_shown(plan, plan.reason + _measured(plan))
+
+
+def _is_shown(plan: TrainingPlan, reason: str) -> bool:
+    """Whether a screen has all of it."""
+    return len(plan.verdict) + len(reason) <= _VERDICT
 
 
 def _nearest(plan: TrainingPlan) -> Iterator[str]:
     """Of a plan that nothing fits what does, whole: a screen may have the verdict cut before the second of them."""
-    if plan.ways[0].fits is not False or len(plan.reason) <= _VERDICT:
+    if plan.ways[0].fits is not False or _is_shown(plan, plan.reason):
         return
     for choice in plan.reason.partition(": ")[2].split("; or "):
         yield choice if choice.startswith("nearest") else f"or {choice}"

@@ -13,6 +13,7 @@ from raybench.performance_model.training_setup import Strategy, TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
 _MOST_TIMES_NODES = 64  # as many nodes at the most, in doublings
+_SPREADING: tuple[Strategy, ...] = ("fsdp", "zero3", "zero2", "zero1")  # the first spreads most
 _LORA_RANK = 16  # as the QLoRA and PEFT examples have it
 
 
@@ -103,10 +104,13 @@ def _applied(run: Fitting, changes: tuple[Change, ...], memory_bytes: float) -> 
 
 
 def _sharded(run: Fitting, _: float) -> tuple[str, Fitting] | None:
-    if run.setup.strategy in ("fsdp", "zero3") or run.layout.world_size == 1 or not run.may("fsdp"):
+    """By the strategy of the program that spreads most; DeepSpeed's pipelines have no ZeRO above 1."""
+    has = [one for one in _SPREADING if run.may(one) and (run.layout.pipeline == 1 or one not in ("zero2", "zero3"))]
+    strategy = has[0] if has else None
+    if strategy is None or run.setup.strategy in ("fsdp", "zero3", strategy) or run.layout.world_size == 1:
         return None
-    setup = replace(run.setup, strategy="fsdp", gradients_kept=run.accumulation > 1)
-    return "--strategy fsdp", replace(run, setup=setup)
+    setup = replace(run.setup, strategy=strategy, gradients_kept=run.accumulation > 1 or strategy != "fsdp")
+    return f"--strategy {strategy}", replace(run, setup=setup)
 
 
 def _checkpointed(run: Fitting, _: float) -> tuple[str, Fitting] | None:

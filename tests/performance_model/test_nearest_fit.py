@@ -107,6 +107,25 @@ def test_more_gpus_are_not_told_where_the_program_has_not_the_strategy() -> None
     assert not any("--world-size" in option for option in memory.nearest_options)
 
 
+@pytest.mark.parametrize(
+    ("program", "ranks", "stages", "strategy"),
+    [("megatron-lm", 4, 4, "zero1"), ("nemo", 8, 1, "zero1"), ("gpt-neox", 4, 1, "zero2"), ("gpt-neox", 4, 4, "zero1")],
+)
+def test_a_program_without_fsdp_is_told_what_it_has(program: str, ranks: int, stages: int, strategy: str) -> None:
+    """Megatron-LM was told of recomputation and an 8-bit optimizer, and nothing of its distributed optimizer."""
+    options = EstimateOptions(
+        model="llama-70b",
+        gpu="H100",
+        world_size=128,
+        tensor_parallel=ranks,
+        pipeline_parallel=stages,
+        program=program,
+        kernels="fused",
+    )
+    memory = estimate(replace(options, activation_checkpointing=stages == 1)).report.memory
+    assert memory.nearest_options == (f"--strategy {strategy}",)
+
+
 def _changed(options: EstimateOptions, words: list[str]) -> EstimateOptions:
     """With options of the command line."""
     fields = {"--gradient-accumulation-steps": "accumulation"}

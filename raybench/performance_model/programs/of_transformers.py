@@ -145,7 +145,8 @@ UNSLOTH = Program(
     ),
     facts=(
         Fact(name="kernels", value="fused", source="unsloth/kernels/rms_layernorm.py, rope_embedding.py, swiglu.py"),
-        Fact(name="keeps_least", value=True, source="unsloth/kernels/fast_lora.py, LoRA_MLP"),
+        Fact(name="keeps_least", value=True, source="unsloth/kernels/fast_lora.py, LoRA_MLP",
+             needs={"kernels": "fused"}),
         Fact(name="loss", value="chunked", source="unsloth/models/llama.py, unsloth_fused_ce_loss"),
         Fact(name="offloads_activations", value=True, source="unsloth/models/llama.py, use_gradient_checkpointing "
              "unsloth", needs={"checkpointing": True}, is_default=True),

@@ -54,7 +54,8 @@ MEGATRON_LM = Program(
     facts=(
         Fact(name="kernels", value="fused", source="megatron/core/transformer/transformer_config.py, "
              "transformer_impl", is_default=True),
-        Fact(name="keeps_least", value=True, source="megatron/core/fusions/fused_bias_swiglu.py"),
+        Fact(name="keeps_least", value=True, source="megatron/core/fusions/fused_bias_swiglu.py",
+             needs={"kernels": "fused"}),
         Fact(name="compiled", value=False, source="megatron/core/transformer"),
         Fact(name="loss", value="fused-fp32", source="megatron/core/tensor_parallel/cross_entropy.py",
              is_default=True),

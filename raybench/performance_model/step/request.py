@@ -108,7 +108,8 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     # DeepSpeed's bf16 optimizer shards state over replicas without ZeRO as well, and has whole gradients in fp32; that
     # of fp16 shards nothing (runtime/bf16_optimizer.py, fp16/fused_optimizer.py)
     replicas = request.layout.is_cut and request.setup.strategy == "ddp" and not request.setup.lora_rank
-    shards_anyway = replicas and request.dtype == "bf16"
+    may_be_deepspeeds = request.program is None or "zero2" in request.program.strategies
+    shards_anyway = replicas and request.dtype == "bf16" and may_be_deepspeeds
     lean = replace(request.setup, on_streams=False)
     if shards_anyway:
         lean = replace(lean, strategy="zero1", gradient_bytes=_FP32_BYTES)

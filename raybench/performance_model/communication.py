@@ -30,7 +30,7 @@ class Message:
 
     ``blocking``: what follows needs it, and there is nothing else to compute. ``overlappable``: but for software that
     cuts the product before or behind it, and sends each piece while it computes the next (Megatron-LM's
-    ``--tp-comm-overlap``, PyTorch's async TP).
+    ``--tp-comm-overlap``, PyTorch's async TP). ``sent_share``: of it, what such software has to send.
     """
 
     operation: Operation
@@ -40,6 +40,7 @@ class Message:
     count: int = 1
     blocking: bool = False
     overlappable: bool = False
+    sent_share: float = 1.0
 
     def times(self, count: int) -> "Message":
         """The same so many times as often."""
@@ -92,7 +93,10 @@ class Traffic:
 
     def least_waiting_seconds(self, network: Network) -> float:
         """Of collectives that block, where each is cut into pieces that can be: one of them is never hidden."""
-        return sum(one.seconds(network) / (_PIECES if one.overlappable else 1) for one in self.blocking.messages)
+        return sum(
+            one.seconds(network) * (one.sent_share / _PIECES if one.overlappable else 1)
+            for one in self.blocking.messages
+        )
 
     @property
     def beside(self) -> "Traffic":

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from raybench.errors import UsageError
 from raybench.hardware.gpus import Gpu, gpu_for
+from raybench.performance_model.step.offload import slowest_seconds
 from raybench.performance_model.step.spreads import SPREADS, Spread, classes_of, spread_of, unpublished
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
@@ -89,18 +90,18 @@ class Calibration:
 
 # The fit of `tests/performance_model/calibration_fit.py` to all published rows; a test fits again and compares.
 CALIBRATION = Calibration(
-    products=0.6992,
-    half_hidden=89.94,
-    held=0.8696,
+    products=0.6993,
+    half_hidden=90.46,
+    held=0.8689,
     halved=1.25,
-    attention=0.5743,
-    elements=2.041,
-    separate=1.529,
-    logits=1.301,
-    adapters=1.612,
-    packed=9.86,
-    gptq=24.67,
-    block_seconds=0.005341,
+    attention=0.5747,
+    elements=2.04,
+    separate=1.526,
+    logits=1.299,
+    adapters=1.611,
+    packed=9.879,
+    gptq=24.68,
+    block_seconds=0.00534,
     adapter_seconds=6.502e-05,
 )
 # Where a rank has all of a layer's experts, which most programs compute one after another: five published trainings of
@@ -112,9 +113,6 @@ EXPERTS_TOGETHER_TIMES = 1.2
 # those with little work for each kernel lie far behind the fit (SmolLM3 by FSDP2, InternEvo on 1024 GPUs, minGPT), and
 # those with much do not: with three times the bounds are the narrowest that hold as many sources.
 STARTS_SPREAD, SLOWER_STARTS, OFFLOAD_SPREAD = 1.6, 3.0, 1.4
-# The slowest where activations go to the CPU: as torchtune has it on a stream of its own it costs 2 to 5 % (prime-rl,
-# BENCHMARKS.md), by PyTorch's save_on_cpu a step took 2 to 4 times as long (awsome-distributed-training, FSDP).
-OFFLOADED_ACTIVATIONS_SPREAD = 2.5
 # How much faster at most: kernels captured as graphs, or fused further; eager ones by a host with fast cores (LoRA of
 # Qwen-7B and 14B with 256 tokens takes 0.53 to 0.6 of the middle).
 FEWER_STARTS = 2.0
@@ -192,7 +190,8 @@ def expected_efficiency(
     work = work_of(stand_in, model, setup, power_watts, dtype)
     spread = spread_of(classes_of(gpu, model, setup, timing), spreads)
     share = work.at_peak / calibration.seconds(work) / experts_times(model)
-    slow, fast = factors(work, calibration, spread, setup)
+    moved = 1 + slowest_seconds(model, setup, stand_in) / calibration.seconds(work)
+    slow, fast = factors(work, calibration, spread, setup, moved, of_experts=model.experts > 0)
     fast = max(1.0, min(fast, _reached(work) / share))
     return Efficiency(
         low=min(_MOST_SHARE, share / slow),
@@ -221,26 +220,36 @@ def experts_times(model: Transformer) -> float:
     return EXPERTS_TOGETHER_TIMES if is_whole else 1.0
 
 
-def factors(work: Work, calibration: Calibration, spread: Spread, setup: TrainingSetup) -> tuple[float, float]:
+def factors(
+    work: Work,
+    calibration: Calibration,
+    spread: Spread,
+    setup: TrainingSetup,
+    moved: float = 1.0,
+    *,
+    of_experts: bool = False,
+) -> tuple[float, float]:
     """How many times as long as the fit the slowest takes, and how many times as fast the fastest is.
 
     What is not known of kernels and of their starts, and what the CPU holds up, are errors independent of each other;
     nobody is faster for an optimizer on the CPU.
+    ``moved``: how many times as long activations take that go to the CPU, by the slowest. ``of_experts``: whose class
+    has all that starts may differ by in it.
     """
     known = math.log1p(calibration.unsure(work))
     held_up = math.log(OFFLOAD_SPREAD) * (setup.offload != "none")
     starts = STARTS_SPREAD if setup.kernels == "fused" or setup.lora_rank else SLOWER_STARTS
-    offloaded = math.log(OFFLOADED_ACTIVATIONS_SPREAD) * setup.offloads_activations
-    slower = math.log(calibration.slower_starts(work, starts))
-    slow = math.hypot(math.log(spread.slow), known, slower, held_up, offloaded)
-    fewer = math.log(calibration.slower_starts(work, 1 / FEWER_STARTS))
+    slower, fewer = (
+        0.0 if of_experts else math.log(calibration.slower_starts(work, times)) for times in (starts, 1 / FEWER_STARTS)
+    )
+    slow = math.hypot(math.log(spread.slow), known, slower, held_up, math.log(moved))
     fast = math.hypot(math.log(spread.fast), known, fewer)
     return math.exp(slow) * calibration.masked_times(work), math.exp(fast)
 
 
 def _source(gpu: Gpu | None, model: Transformer) -> str:
     if model.experts:
-        return "of published trainings on it and of 18 of models with experts"
+        return "of published trainings on it and of 42 of models with experts"
     if gpu is None:
         return "of GPUs of which few published trainings are known"
     return unpublished(gpu) or f"fitted to published trainings on {gpu.name.split()[0]}"

@@ -1,7 +1,7 @@
 """Ranks over nodes, and the links between them: what a communication estimate needs to know of a cluster."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from raybench.errors import UsageError
@@ -264,5 +264,20 @@ class Network:
         """alpha + beta S: latency and the bytes each rank sends over its bandwidth. Nothing for a single rank."""
         if group.ranks < 2:
             return 0.0
+        latency = self.latency_seconds(operation, group)
+        if operation == "all_to_all" and group.nodes > 1:
+            return latency + self._exchange_seconds(message_bytes, group)
         sent = message_bytes * wire_factor(operation, group.ranks)
-        return self.latency_seconds(operation, group) + sent / (self.bandwidth_gb_per_s(group) * 1e9)
+        return latency + sent / (self.bandwidth_gb_per_s(group) * 1e9)
+
+    def _exchange_seconds(self, message_bytes: float, group: Group) -> float:
+        """Of an all_to_all over nodes, without its latency: each rank sends most of it past its node, by its own NIC.
+
+        A ring crosses each NIC of a node once for all of its ranks; here each of them sends its own.
+        """
+        inside = math.ceil(group.ranks / group.nodes)
+        whole = replace(group, beside=1)
+        fabric = self.bus_gb_per_s or self.fabric_gb_per_s or self.bandwidth_gb_per_s(whole)
+        each = message_bytes / group.ranks / 1e9
+        across = each * (group.ranks - inside) * inside * group.beside / fabric
+        return across + each * (inside - 1) / self.node_gb_per_s

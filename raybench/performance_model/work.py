@@ -71,10 +71,13 @@ _SEPARATE_NORM_PASSES, _SEPARATE_ROTATION_PASSES = 54, 20
 # softmax (in fp32 under autocast) as a kernel each, or as one (Megatron-LM's) between the products.
 _BYTES_PER_SCORE = {"plain": (24, 36), "fused": (10, 16)}
 # How many kernels a block with experts starts, in units of a dense one's: routing, permutation, exchange over ranks and
-# grouped products. Of 18 published trainings (tests/performance_model/published/experts.csv) small micro-batches are
-# slow whatever their operations: with 2.8 times the starts 16 are within the bounds, whose middle is at the median of
-# what was published (1.05).
+# grouped products. Small micro-batches are slow whatever their operations: with 2.8 times the starts the middle of the
+# bounds is nearest to 42 published trainings (tests/performance_model/parallel/experts_fit.py), 20 % off in the mean.
 _EXPERTS_STARTS = 2.8
+# Of those, what is left where attention and routing are captured as CUDA graphs, as recipes of Megatron-Bridge have it
+# on GB200 and GB300 (src/megatron/bridge/perf_recipes/qwen/gb200/qwen3_moe.py, cuda_graph_scope): the share with which
+# its 9 published trainings on them are nearest to the middle.
+_GRAPHED, _GRAPHED_SHARE = ("GB200", "GB300"), 0.3
 # The same of a dense block of a model that is cut, whose ranks start collectives and wait for each other's: of the fits
 # with 1, 1.25, 1.5 and 2 the second is nearest to the 57 published rows of 15 sources, and to all others.
 _CUT_STARTS = 1.25
@@ -197,7 +200,7 @@ def work_of(
         unsure_logits=logits * unsure_moved,
         adapters=tokens * _adapter_bytes(model, setup) / bandwidth,
         packed=_unpacked_bytes(model, setup) / bandwidth,
-        blocks=host * _started_blocks(model, setup) * (1 + again / 3),
+        blocks=host * _started_blocks(gpu, model, setup) * (1 + again / 3),
         adapted=host * model.layers * targets * (1 + again / 3),
         hidden=model.hidden * _narrowness(gpu, setup, dtype),
         unsure=separate / 2 if has_separate is None else 0.0,
@@ -220,11 +223,13 @@ def _base_casts(model: Transformer, setup: TrainingSetup) -> tuple[float, float]
     return (fewest + most) / 2, (most - fewest) / 2
 
 
-def _started_blocks(model: Transformer, setup: TrainingSetup) -> float:
+def _started_blocks(gpu: Gpu, model: Transformer, setup: TrainingSetup) -> float:
     """Blocks whose kernels are started, in units of a dense one's."""
     dense = _CUT_STARTS if isinstance(model, ModelPart) else 1.0
     dense *= _HOOKED_STARTS if setup.strategy == "zero3" else 1.0
-    return sum(kind.layers * (_EXPERTS_STARTS if kind.experts else dense) for kind in model.kinds())
+    graphed = gpu.name in _GRAPHED and setup.kernels == "fused"
+    experts = _EXPERTS_STARTS * (_GRAPHED_SHARE if graphed else 1.0)
+    return sum(kind.layers * (experts if kind.experts else dense) for kind in model.kinds())
 
 
 def is_amd(gpu: Gpu) -> bool:

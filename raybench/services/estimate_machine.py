@@ -151,6 +151,7 @@ def _node_speed(
 ) -> float:
     """Of one GPU's links within its node: given, else measured, else a share of the line rate."""
     from raybench.performance_model.layout import NVLINK_SHARE, PCIE_SHARE, UnknownLinksError
+    from raybench.performance_model.step.links import RACKS
 
     if options.node_gb_per_s is None and measured_gb_per_s is not None:
         return measured_gb_per_s
@@ -164,7 +165,8 @@ def _node_speed(
             )
         return float(options.bandwidth or 1.0)
     line = machine.gpu.board_gb_per_s
-    published = (NVLINK_SHARE, "NVLink, as published healthy systems reach")
+    rack = " of a rack of 72" if machine.gpu.name in RACKS else ""
+    published = (NVLINK_SHARE, f"NVLink{rack}, as published healthy systems reach")
     share, kind = published if line else (PCIE_SHARE, f"PCIe {machine.gpu.pcie_generation}, the share assumed")
     if line is None and machine.gpu.nvlink_gb_per_s is not None:
         kind += "; with a bridge give --node-gb-per-s"

@@ -89,17 +89,25 @@ def test_megatron_is_told_of_whole_experts_on_tensor_ranks(experts: dict[str, in
 
 
 @pytest.mark.parametrize(
-    ("model", "nodes", "program", "words"),
+    ("asked", "program", "words"),
     [
-        ("Qwen/Qwen3-235B-A22B", "32", "pretrain_gpt.py", "--expert-tensor-parallel-size 1"),
-        ("deepseek-ai/DeepSeek-V3", "256", "torchtitan.train", "--parallelism.expert_parallel_degree="),
+        (
+            ("Qwen/Qwen3-235B-A22B", "--nodes", "32", "--sequence-length", "16384", "--program", "megatron-lm"),
+            "pretrain_gpt.py",
+            "--expert-tensor-parallel-size 1",
+        ),
+        (
+            ("deepseek-ai/DeepSeek-V3", "--nodes", "256"),
+            "torchtitan.train",
+            "--parallelism.expert_parallel_degree=",
+        ),
     ],
 )
 def test_experts_are_whole_on_tensor_ranks_as_their_programs_have_them(
-    model: str, nodes: str, program: str, words: str
+    asked: tuple[str, ...], program: str, words: str
 ) -> None:
     """Megatron-LM's recipes of mixtures of small experts; torchtitan has spread experts in no other form."""
-    ways = planned(model, "--nodes", nodes, "--node-type", "p5.48xlarge")["ways"]
+    ways = planned(*asked, "--node-type", "p5.48xlarge")["ways"]
     both = [way for way in ways if way["tensor_parallel"] > 1 and way["expert_parallel"] > 1]
     started = [way for way in both if program in way["launch"][0]]
     whole = [way for way in started if way["expert_tensor_parallel"] == 1]

@@ -14,7 +14,7 @@ from raybench.performance_model.efficiency import Calibration, experts_times
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of
 from raybench.performance_model.step.bounds import forward_share, peak_seconds, peak_tflops
-from raybench.performance_model.step.links import has_open_fabric
+from raybench.performance_model.step.links import has_open_fabric, linked_network
 from raybench.performance_model.step.offload import offload_seconds
 from raybench.performance_model.step.spreads import exposed_share
 from raybench.performance_model.work import Work, work_of
@@ -94,7 +94,7 @@ def observations(runs: Iterable[PublishedRun]) -> list[Observation]:
 def observation(run: PublishedRun, seconds: float) -> Observation:
     """One row."""
     request = run.request
-    network, peak = request.network, peak_tflops(request)
+    network, peak = linked_network(request), peak_tflops(request)
     if request.gpu is None or network is None or peak is None:
         raise ValueError(f"{run.name}: its GPU, its peak and its network must be known")
     answer, setup = estimate(request, alone=False), local_setup(request.setup, request.layout)

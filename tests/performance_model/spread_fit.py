@@ -7,6 +7,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from raybench.performance_model.efficiency import Calibration, expected_efficiency
 from raybench.performance_model.estimate import estimate
@@ -117,9 +118,21 @@ def calibrated_programs(named: Iterable[Need], needs: Iterable[Need]) -> dict[st
     return found
 
 
+def covering(rows: Sequence[Need], side: Literal["slow", "fast"]) -> float:
+    """The least factor of a class of few sources, a long one of which has more votes: the root of its rows."""
+    counts = Counter(one.source for one in rows)
+    votes = sorted((float(getattr(one, side)), counts[one.source] ** -0.5) for one in rows)
+    return _reached(votes, _SLOW_SHARE if side == "slow" else _FAST_SHARE)
+
+
 def _covering(own: Sequence[Need], rows: Sequence[Need], side: str, share: float) -> float:
     """The least factor that covers as many of a class's votes, with some of others' beside them."""
     votes = sorted([*_votes(own, side, 1.0), *_votes(rows, side, _POOLED / len({one.source for one in rows}))])
+    return _reached(votes, share)
+
+
+def _reached(votes: Sequence[tuple[float, float]], share: float) -> float:
+    """The value, of ascending ones with their weights, up to which the share of them is."""
     covered, every = 0.0, sum(weight for _, weight in votes)
     for value, weight in votes:
         covered += weight

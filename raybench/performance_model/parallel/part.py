@@ -172,6 +172,8 @@ def local_setup(setup: TrainingSetup, layout: Layout) -> TrainingSetup:
     return replace(
         setup,
         sequence_length=math.ceil(setup.sequence_length / layout.context),
+        # ring attention takes no mask of padded samples (accelerate/accelerator.py drops it)
+        masked_attention=False if layout.context > 1 and setup.masked_attention is None else setup.masked_attention,
         sequence_shards=layout.tensor if setup.spreads_sequence else 1,
         whole_gradients=setup.whole_gradients or keeps_gathered(setup, layout),
     )

@@ -99,7 +99,8 @@ def _expert(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator
     """Each token to its experts and back, in each pass: b s h times the experts a token (GShard, Lepikhin et al. 2020).
 
     With tensor and sequence parallelism a rank sends its share of the tokens. Selective checkpointing keeps what comes
-    (torchtitan/distributed/activation_checkpoint.py, from 2026 on).
+    (torchtitan/distributed/activation_checkpoint.py, from 2026 on). Programs with fused kernels may send a token once
+    to each node that has experts for it (DeepEP, HybridEP), or while they compute another micro-batch.
     """
     shards = local.sequence_shards if layout.expert_tensor == layout.tensor else 1  # else it is in experts a token
     size = int(local.tokens * part.experts_per_token * part.hidden * local.compute_bytes / shards)
@@ -112,7 +113,18 @@ def _expert(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator
             group=layout.expert_group if part.experts else Group(ranks=1),
             count=2 * part.layers * times,
             blocking=True,
+            overlappable=local.kernels == "fused",
+            sent_share=_sent_once(part, layout),
         )
+
+
+def _sent_once(part: Transformer, layout: Layout) -> float:
+    """Of the copies of a token that go to other nodes, those that do where each node is sent one, if experts are drawn.
+
+    Of N nodes k experts are on N (1 - (1 - 1/N)^k).
+    """
+    nodes, experts = layout.expert_group.nodes, part.experts_per_token * layout.tensor / layout.expert_tensor
+    return 1.0 if nodes == 1 or experts <= 1 else nodes * (1 - (1 - 1 / nodes) ** experts) / experts
 
 
 def _stages(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator[Message]:

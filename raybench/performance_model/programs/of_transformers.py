@@ -47,6 +47,7 @@ TRL = Program(
     aliases=("sfttrainer", "sft-trainer", "alignment-handbook"),
     strategies=_EVERY,
     cuts=("tensor", "context"),
+    deals_sequences=True,  # as transformers, by accelerate
     methods=("full", *_ADAPTERS),
     settings=(
         "--per_device_train_batch_size {batch} --gradient_accumulation_steps {accumulation} --max_length "
@@ -145,8 +146,7 @@ UNSLOTH = Program(
     ),
     facts=(
         Fact(name="kernels", value="fused", source="unsloth/kernels/rms_layernorm.py, rope_embedding.py, swiglu.py"),
-        Fact(name="keeps_least", value=True, source="unsloth/kernels/fast_lora.py, LoRA_MLP",
-             needs={"kernels": "fused"}),
+        Fact(name="keeps_least", value=True, source="unsloth/kernels/fast_lora.py, LoRA_MLP"),
         Fact(name="loss", value="chunked", source="unsloth/models/llama.py, unsloth_fused_ce_loss"),
         Fact(name="offloads_activations", value=True, source="unsloth/models/llama.py, use_gradient_checkpointing "
              "unsloth", needs={"checkpointing": True}, is_default=True),

@@ -90,13 +90,14 @@ class Fact:
 class Program:
     """A program: ``facts`` of it, of which the first that holds counts for a field.
 
-    ``strategies``, ``cuts`` and ``methods``: what it has of each. ``selective``: whether its selective checkpointing
-    keeps what torchtitan's does, else why not. ``whole_experts``: whether those that are spread are whole on tensor
-    ranks; None: either. ``recomputes_modules``: whether it computes single modules again, as Megatron-LM. ``planned``:
-    what a plan has it told, before its facts. ``timing``: the program by whose published step times it is judged
-    (``step/spreads.py``). ``starts``: whose command a plan prints; ``settings``: its own words for what a plan decides,
-    where it prints no command, with ``{batch}``, ``{accumulation}``, ``{samples}`` of a step, ``{length}``,
-    ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or false).
+    ``strategies``, ``cuts`` and ``methods``: what it has of each. ``selective``: whether its selective
+    checkpointing keeps what torchtitan's does, else why not. ``whole_experts``: whether those that are spread are
+    whole on tensor ranks; None: either. ``deals_sequences``: whether each of the ranks that a sequence is cut over
+    has an early part and a late one. ``recomputes_modules``: whether it computes single modules again, as
+    Megatron-LM. ``planned``: what a plan has it told, before its facts. ``timing``: the program by whose published
+    step times it is judged (``step/spreads.py``). ``starts``: whose command a plan prints; ``settings``: its own
+    words for what a plan decides, where it prints no command, with ``{batch}``, ``{accumulation}``, ``{samples}``
+    of a step, ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or false).
     """
 
     name: str
@@ -109,6 +110,7 @@ class Program:
     selective: bool | str = False
     recomputes_modules: bool = False
     whole_experts: bool | None = None
+    deals_sequences: bool = False
     planned: tuple[Fact, ...] = ()
     timing: str = ""
     starts: Starts = ""

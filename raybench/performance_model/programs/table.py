@@ -54,8 +54,7 @@ MEGATRON_LM = Program(
     facts=(
         Fact(name="kernels", value="fused", source="megatron/core/transformer/transformer_config.py, "
              "transformer_impl", is_default=True),
-        Fact(name="keeps_least", value=True, source="megatron/core/fusions/fused_bias_swiglu.py",
-             needs={"kernels": "fused"}),
+        Fact(name="keeps_least", value=True, source="megatron/core/fusions/fused_bias_swiglu.py"),
         Fact(name="compiled", value=False, source="megatron/core/transformer"),
         Fact(name="loss", value="fused-fp32", source="megatron/core/tensor_parallel/cross_entropy.py",
              is_default=True),
@@ -77,6 +76,9 @@ TRANSFORMERS = Program(
     strategies=("ddp", "zero1", "zero2", "zero3", *_ALL_FSDP),
     cuts=("tensor", "context"),
     methods=("full", "lora", "qlora"),
+    # accelerate's ParallelismConfig: PyTorch's context_parallel, balanced unless it is told otherwise
+    # (torch/distributed/tensor/experimental, enable_load_balance)
+    deals_sequences=True,
     starts="transformers",
     planned=(Fact(name="reduces_each", value=True, source="sync_each_batch, as a plan has it told"),),
     facts=(*WITH_LIGER, *OF_THE_TRAINER),

@@ -103,7 +103,8 @@ def _executed_flops_per_token(request: EstimateRequest) -> tuple[float, float]:
 
     In fp8, with shares that know nothing of it, as many as would take as long in bf16. With a sequence cut over c ranks
     and a causal mask the last one has (2 c - 1) / c times the average of attention, unless its parts are dealt out
-    evenly (Brandon et al. 2023), as Megatron-LM and NeMo do: what has fused kernels with a cut sequence.
+    evenly (Brandon et al. 2023), as Megatron-LM and NeMo do (what has fused kernels with a cut sequence), and programs
+    that are known to.
     """
     model, setup, length = request.model, request.setup, request.setup.sequence_length
     share = setup.recomputed_share if setup.checkpointing else 1.0
@@ -114,7 +115,8 @@ def _executed_flops_per_token(request: EstimateRequest) -> tuple[float, float]:
     flops = model_flops_per_token(request) + again
     attended = attention * (1 + attention_again(setup) / 3)
     gains = FP8_GAINS if request.dtype == "fp8" and not computation_of(request).in_fp8 else (1.0, 1.0)
-    ranks = 1 if setup.kernels == "fused" else request.layout.context
+    deals = setup.kernels == "fused" or (request.program is not None and request.program.deals_sequences)
+    ranks = 1 if deals else request.layout.context
     products = flops - attended
     return attended + products / gains[1], attended * (2 * ranks - 1) / ranks + products / gains[0]
 

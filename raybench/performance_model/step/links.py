@@ -4,40 +4,78 @@ from dataclasses import replace
 
 from raybench.hardware.gpus import Gpu
 from raybench.hardware.nodes import NODE_TYPES
-from raybench.performance_model.layout import NIC_SHARE, Network, UnknownLinksError
+from raybench.performance_model.layout import NIC_SHARE, Layout, Network, UnknownLinksError
 from raybench.performance_model.step.request import EstimateRequest
 
 # What was made for a market to which the others may not be sold, in the same machines.
-_SAME_MACHINES = {"A800": "A100", "H800": "H100", "H20": "H100"}
+_SAME_MACHINES = {"A800": "A100", "H800": "H100", "H20": "H100", "B100": "B200"}
+# GPUs that NVLink joins over the nodes of a rack (NVIDIA's NVL72: 18 trays of four), whatever joins the racks.
+RACKS, _RACK_RANKS = ("GB200", "GB300"), 72
+# NICs of a tray of GB300, which no node type has yet: 400 Gbit/s a GPU as with GB200, or the 800 of its ConnectX-8.
+_TRAYS = {"GB300": (200.0, 400.0)}
 # GeForce GPUs may not read each other's memory: what they send goes through the host's, which all share. Two RTX 2080
 # Ti behind one switch reach 5.7 of 15.75 GB/s (github.com/Anthony-Hoo/Anthony-Hoo.github.io, 2025), eight RTX 5090 28
-# of 63 (NVIDIA/nccl issue 1639); by LOMO's table 2 eight RTX 3090 have some 2.5 of 31.5 GB/s, of which 0.8 is assumed.
-_BY_HOST_TIMES = 8.0
+# of 63 (NVIDIA/nccl issue 1639); by LOMO's table 2 eight RTX 3090 have some 2.5 of 31.5 GB/s. Of the line 0.8 is
+# assumed of other GPUs, which is 1.8 times the most of these, and ten times the least.
+_BY_HOST_TIMES = (1.8, 8.0)
 _ASSUMED = "the share assumed"
+_MOST_NODES = 0.8
 
 
 def fabrics_of(gpu: Gpu) -> tuple[float, float]:
-    """Line rates of all NICs of a node together, GB/s: lowest and highest of the node types that have such GPUs.
+    """Line rates of all NICs of a node together, GB/s, lowest and highest of the node types that have such GPUs.
 
+    The lowest is what four in five of them have at least: one cloud's first H100 nodes have a quarter of all others'.
     Of a GPU that no node type has: of all whose GPUs are joined as those are, by NVLink or by PCIe alone.
     """
     family = _SAME_MACHINES.get(_family(gpu), _family(gpu))
+    if family in _TRAYS:
+        return _TRAYS[family]
     own = [node.fabric_gb_per_s for node in NODE_TYPES if _family(node.gpu) == family]
     by_pcie = gpu.board_gb_per_s is None
     rates = own or [node.fabric_gb_per_s for node in NODE_TYPES if (node.gpu.board_gb_per_s is None) == by_pcie]
-    return min(rates), max(rates)
+    return sorted(rates)[int((1 - _MOST_NODES) * len(rates))], max(rates)
+
+
+def linked_layout(request: EstimateRequest) -> Layout:
+    """The layout with all ranks that NVLink joins as one node: of a rack, but for hybrid sharding, which says its own.
+
+    A job's ranks fill racks evenly (64 of 72 of each, where it has a power of two), so that a group of experts lies in
+    one.
+    """
+    layout, gpu = request.layout, request.gpu
+    if gpu is None or _family(gpu) not in RACKS or layout.nodes == 1 or request.setup.strategy == "fsdp-hybrid":
+        return layout
+    most = _RACK_RANKS // layout.ranks_per_node
+    nodes = max(count for count in range(1, max(1, most) + 1) if layout.nodes % count == 0)
+    return replace(layout, ranks_per_node=nodes * layout.ranks_per_node)
+
+
+def linked_network(request: EstimateRequest) -> Network | None:
+    """The network between those: all NICs of a rack's nodes together."""
+    network = request.network
+    if network is None or network.fabric_gb_per_s is None:
+        return network
+    nodes = linked_layout(request).ranks_per_node // request.layout.ranks_per_node
+    return replace(network, fabric_gb_per_s=nodes * network.fabric_gb_per_s)
 
 
 def networks_of(request: EstimateRequest) -> tuple[Network, Network] | None:
     """The fastest and the slowest that it may be: twice the same where all links are known; None where none are."""
-    network = request.network
+    network = linked_network(request)
     if network is None or request.gpu is None:
         return None if network is None else (network, network)
     fastest = slowest = network
     if has_open_fabric(request):
-        slowest, fastest = (replace(network, fabric_gb_per_s=NIC_SHARE * rate) for rate in fabrics_of(request.gpu))
+        nodes = linked_layout(request).ranks_per_node // request.layout.ranks_per_node
+        slowest, fastest = (
+            replace(network, fabric_gb_per_s=nodes * NIC_SHARE * rate) for rate in fabrics_of(request.gpu)
+        )
     if _passes_the_host(request.gpu, request):
-        slowest = replace(slowest, node_gb_per_s=slowest.node_gb_per_s / _BY_HOST_TIMES)
+        fastest, slowest = (
+            replace(one, node_gb_per_s=one.node_gb_per_s / times)
+            for one, times in zip((fastest, slowest), _BY_HOST_TIMES, strict=True)
+        )
     return fastest, slowest
 
 
@@ -54,7 +92,7 @@ def has_open_fabric(request: EstimateRequest) -> bool:
     if network is None:
         return False
     try:
-        network.bandwidth_gb_per_s(request.layout.world)
+        network.bandwidth_gb_per_s(linked_layout(request).world)
     except UnknownLinksError:
         return True
     return False

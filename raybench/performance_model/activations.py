@@ -289,9 +289,21 @@ def passing_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     gradients may be more: what the MLP kept is gone then.
     """
     stream = setup.residual_bytes + (setup.compute_bytes if setup.residual_bytes != setup.compute_bytes else 0)
-    inner = (2 if model.gated else 1) * model.feedforward * setup.compute_bytes
+    frozen = "down_proj" not in inputs_kept(model, setup)  # whose input is not there to be let go
+    inner = ((2 if model.gated else 1) + frozen) * model.feedforward * setup.compute_bytes
+    inner += model.feedforward * _cast_gradient_bytes(setup)
     scores = _score_gradient_bytes_per_token(model, setup) - feedforward_bytes_per_token(model, setup)
     return model.hidden * stream + max(inner, scores)
+
+
+def _cast_gradient_bytes(setup: TrainingSetup) -> int:
+    """Of an element that an adapter in fp32 reads of the MLP's inner width: peft casts it, and its gradient back.
+
+    Which trains over transformers' models; raybench's own adapters, and torchtune's, read what there is.
+    """
+    by_peft = setup.upcast or setup.loss.startswith("transformers")
+    has_adapter = setup.lora_rank > 0 and "down_proj" in (setup.lora_targets or ("down_proj",))
+    return setup.stored_bytes if by_peft and has_adapter and setup.stored_bytes > setup.compute_bytes else 0
 
 
 def _score_gradient_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:

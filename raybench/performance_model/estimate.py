@@ -13,6 +13,7 @@ from raybench.performance_model.efficiency import Efficiency
 from raybench.performance_model.measured_way import Measured
 from raybench.performance_model.memory import LONG_SHARE, MemoryEstimate, estimate_memory
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
+from raybench.performance_model.programs.taken import decided_anew
 from raybench.performance_model.step.bounds import (
     computation_of,
     fitted_steps,
@@ -22,7 +23,7 @@ from raybench.performance_model.step.bounds import (
 )
 from raybench.performance_model.step.forms import LargestBatch, largest_batches, least_memory, most_peak
 from raybench.performance_model.step.links import has_open_fabric, linked_layout, linked_network
-from raybench.performance_model.step.request import EstimateRequest, most_setup
+from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.said import said_requests
 from raybench.performance_model.step.spreads import exposed_share
 from raybench.performance_model.step.traffic import training_traffic
@@ -40,7 +41,7 @@ class Estimate:
 
     ``efficiency``: that given, or of published trainings. What was ``measured`` at this very setting takes the place of
     the step's bounds, of the peak and of whether it fits. ``meant_seconds``: bounds of the step with what is left open
-    said, one way and the other.
+    said, one way and the other, and ``meant_computation`` those of its computation.
     """
 
     request: EstimateRequest
@@ -59,6 +60,7 @@ class Estimate:
     measured: Measured | None = None
     most_peak: int = 0
     meant_seconds: tuple[float, float] | None = None
+    meant_computation: tuple[float, float] | None = None
 
     @property
     def fits(self) -> bool | None:
@@ -117,8 +119,14 @@ class Estimate:
         unless the efficiency is given; of links that nobody says, all that holds with either is within. So is what
         holds once open options are said, where that was looked at (``with_meant``).
         """
-        own, meant = self._own_seconds, self.meant_seconds
-        return own if own is None or meant is None else (min(own[0], meant[0]), max(own[1], meant[1]))
+        return _outermost(self._own_seconds, self.meant_seconds)
+
+    @property
+    def computation_seconds(self) -> tuple[float, float] | None:
+        """Of a step, fastest and slowest, with what is left open said either way as the step's bounds have it."""
+        if self.fastest is None or self.slowest is None:
+            return None
+        return _outermost((self.fastest.compute, self.slowest.compute), self.meant_computation)
 
     @property
     def _own_seconds(self) -> tuple[float, float] | None:
@@ -244,10 +252,18 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
 def with_meant(found: Estimate) -> Estimate:
     """The estimate with bounds that hold for whatever is meant by options that are left open, and can run."""
     others = (estimate(one, alone=False) for one in said_requests(found.request))
-    meant = [one.step_seconds for one in others if one.step_seconds is not None and one.fits is not False]
-    if not meant:
-        return found
-    return replace(found, meant_seconds=(min(low for low, _ in meant), max(high for _, high in meant)))
+    can_run = [one for one in others if one.fits is not False]
+    return replace(
+        found,
+        meant_seconds=_outermost(*(one.step_seconds for one in can_run)),
+        meant_computation=_outermost(*(one.computation_seconds for one in can_run)),
+    )
+
+
+def _outermost(*bounds: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Of bounds that are known; None where none are."""
+    known = [one for one in bounds if one is not None]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
 
 
 def _communication_seconds(request: EstimateRequest, traffic: Traffic) -> float | None:
@@ -256,12 +272,28 @@ def _communication_seconds(request: EstimateRequest, traffic: Traffic) -> float 
 
 
 def _nearest(request: EstimateRequest) -> NearestFit | None:
-    setup = most_setup(request.setup)
+    """Of runs as they would be asked for: with what their program, or nobody, decides of each anew."""
+    asked = request.asked or request
+
+    def peak_of(run: Fitting) -> int:
+        one = replace(
+            asked,
+            setup=run.setup,
+            layout=run.layout,
+            accumulation=run.accumulation,
+            kernels_known=asked.kernels_known or "kernels" in run.said,
+            loss_known=asked.loss_known or "loss" in run.said,
+        )
+        one = decided_anew(one)
+        memory = estimate_memory(one.model, one.setup, one.layout, accumulation=one.accumulation)
+        return most_peak(one, memory.peak)
+
     ask = Fitting(
-        model=request.model,
-        setup=setup,
-        layout=request.layout,
-        accumulation=request.accumulation,
-        program=request.program,
+        model=asked.model,
+        setup=asked.setup,
+        layout=asked.layout,
+        accumulation=asked.accumulation,
+        program=asked.program,
+        peak_of=peak_of,
     )
     return nearest_fit(ask, request.sure_bytes)

@@ -57,7 +57,7 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         gpu=request.gpu.name if request.gpu else None,
         communication=_communication(estimate),
         memory=_memory(estimate),
-        computation_seconds=_computation(estimate),
+        computation_seconds=estimate.computation_seconds,
         step_seconds=estimate.step_seconds,
         tokens_per_second=estimate.tokens_per_second,
         samples_per_second=_samples(estimate),
@@ -111,7 +111,7 @@ def _memory(estimate: Estimate) -> MemoryParts:
         lean_is=lean.lean_is if lean else "",
         least_peak=estimate.least_peak,
         nearest_options=nearest.options if nearest else (),
-        nearest_peak=nearest.run.memory.peak if nearest else None,
+        nearest_peak=nearest.run.peak if nearest else None,
     )
 
 
@@ -172,9 +172,3 @@ def _bubble(estimate: Estimate) -> Pair:
     if estimate.fastest is None or estimate.slowest is None or estimate.request.layout.pipeline == 1:
         return None
     return estimate.fastest.bubble, estimate.slowest.bubble
-
-
-def _computation(estimate: Estimate) -> Pair:
-    if estimate.fastest is None or estimate.slowest is None:
-        return None
-    return estimate.fastest.compute, estimate.slowest.compute

@@ -5,30 +5,43 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import MemoryEstimate, estimate_memory, largest_batch
+from raybench.performance_model.memory import MemoryEstimate, estimate_memory
 from raybench.performance_model.programs.program import Method, Program
+from raybench.performance_model.search import largest_fitting
 from raybench.performance_model.step.forms import layouts_meant
 from raybench.performance_model.training_setup import Strategy, TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
 _MOST_TIMES_NODES = 64  # as many nodes at the most, in doublings
+_SPREADING: tuple[Strategy, ...] = ("fsdp", "zero3", "zero2", "zero1")  # the first spreads most
 _LORA_RANK = 16  # as the QLoRA and PEFT examples have it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitting:
-    """A run that is to fit, by a program or any."""
+    """A run that is to fit, by a program or any.
+
+    ``peak_of``: what is told of such a run; None: the estimate of the setup as it stands. ``said``: fields that changes
+    have given values of.
+    """
 
     model: Transformer
     setup: TrainingSetup
     layout: Layout
     accumulation: int = 1
     program: Program | None = None
+    peak_of: "Callable[[Fitting], int] | None" = None
+    said: frozenset[str] = frozenset()
 
     def may(self, strategy: Strategy, method: Method = "full") -> bool:
         """Whether the program, where one is named, has a strategy and trains so."""
         program = self.program
         return program is None or (strategy in program.strategies and method in program.methods)
+
+    @property
+    def peak(self) -> int:
+        """Bytes that a GPU must have."""
+        return self.memory.peak if self.peak_of is None else self.peak_of(self)
 
     @property
     def memory(self) -> MemoryEstimate:
@@ -83,18 +96,21 @@ def _applied(run: Fitting, changes: tuple[Change, ...], memory_bytes: float) -> 
     """The run with as many of the changes as it takes, in order; those that change nothing are left out."""
     options: list[str] = []
     for change in changes:
-        step = None if options and run.memory.peak <= memory_bytes else change(run, memory_bytes)
+        step = None if options and run.peak <= memory_bytes else change(run, memory_bytes)
         if step is not None:
             options.append(step[0])
             run = step[1]
-    return NearestFit(options=tuple(options), run=run) if run.memory.peak <= memory_bytes else None
+    return NearestFit(options=tuple(options), run=run) if run.peak <= memory_bytes else None
 
 
 def _sharded(run: Fitting, _: float) -> tuple[str, Fitting] | None:
-    if run.setup.strategy in ("fsdp", "zero3") or run.layout.world_size == 1 or not run.may("fsdp"):
+    """By the strategy of the program that spreads most; DeepSpeed's pipelines have no ZeRO above 1."""
+    has = [one for one in _SPREADING if run.may(one) and (run.layout.pipeline == 1 or one not in ("zero2", "zero3"))]
+    strategy = has[0] if has else None
+    if strategy is None or run.setup.strategy in ("fsdp", "zero3", strategy) or run.layout.world_size == 1:
         return None
-    setup = replace(run.setup, strategy="fsdp", gradients_kept=run.accumulation > 1)
-    return "--strategy fsdp", replace(run, setup=setup)
+    setup = replace(run.setup, strategy=strategy, gradients_kept=run.accumulation > 1 or strategy != "fsdp")
+    return f"--strategy {strategy}", replace(run, setup=setup)
 
 
 def _checkpointed(run: Fitting, _: float) -> tuple[str, Fitting] | None:
@@ -108,17 +124,19 @@ def _fused(run: Fitting, _: float) -> tuple[str, Fitting] | None:
     if run.setup.loss not in ("plain", "transformers") or run.program is not None:
         return None
     setup = replace(run.setup, kernels="fused", loss="fused", loss_open=False)
-    return "--kernels fused --loss fused", replace(run, setup=setup)
+    return "--kernels fused --loss fused", replace(run, setup=setup, said=run.said | {"kernels", "loss"})
 
 
 def _smaller(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
     """A micro-batch that fits and divides the rank's samples of a step, which stay as many."""
     samples = run.setup.batch_size * run.accumulation
     kept = replace(run.setup, gradients_kept=True)
-    largest = min(
-        largest_batch(run.model, kept, layout, memory_bytes, most=run.setup.batch_size - 1)
-        for layout in layouts_meant(run.model, run.layout)
-    )
+
+    def fits(size: int) -> bool:
+        one = replace(run, setup=replace(kept, batch_size=size), accumulation=max(2, samples // size))
+        return one.peak <= memory_bytes
+
+    largest = largest_fitting(fits, most=run.setup.batch_size - 1)
     batch = next((size for size in range(largest, 0, -1) if samples % size == 0), 0)
     if not batch:
         return None
@@ -138,13 +156,15 @@ def _eight_bit(run: Fitting, _: float) -> tuple[str, Fitting] | None:
 def _more_nodes(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
     """The fewest GPUs, in doublings, on which the shards fit: whole nodes, and a part of the first."""
     ranks, per_node = run.layout.world_size, run.layout.ranks_per_node
-    if run.setup.strategy not in ("fsdp", "zero3") or (ranks > per_node and ranks % per_node):
+    setup, in_parts = run.setup, ranks > per_node and ranks % per_node
+    if setup.strategy not in ("fsdp", "zero3") or not run.may(setup.strategy) or in_parts:
         return None
+    setup = replace(setup, gradients_kept=setup.gradients_kept or setup.strategy == "zero3")
     times = 2
     while times <= _MOST_TIMES_NODES:
         layout = replace(run.layout, world_size=ranks * times)
-        more = replace(run, layout=layout)
-        if more.memory.peak <= memory_bytes:
+        more = replace(run, layout=layout, setup=setup)
+        if more.peak <= memory_bytes:
             return f"--world-size {layout.world_size}", more
         times *= 2
     return None

@@ -8,6 +8,7 @@ from raybench.performance_model.layout import Layout
 from raybench.performance_model.nearest_fit import Fitting, nearest_fit
 from raybench.performance_model.presets import preset_named
 from raybench.performance_model.training_setup import TrainingSetup
+from raybench.services.estimate import EstimateOptions, estimate
 
 GIB = 2**30
 EIGHT = Layout(world_size=8, ranks_per_node=8)
@@ -71,3 +72,67 @@ def test_a_run_with_selective_checkpointing_that_does_not_fit_is_told_what_does(
     found = nearest_fit(run, 80 * 2**30)
     assert found is not None
     assert found.run.memory.peak <= 80 * 2**30
+
+
+_CLUSTER = EstimateOptions(world_size=8, gpu="A100", batch_size=2, accumulation=2)
+_ALONE = EstimateOptions(world_size=1, gpus_per_node=1, gpu="A100")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        replace(_CLUSTER, program="transformers"),
+        replace(_CLUSTER, program="raybench"),
+        replace(_CLUSTER, program="nemo-automodel"),
+        replace(_CLUSTER, strategy="fsdp"),
+        replace(_CLUSTER, world_size=16, strategy="zero1", model="llama-70b"),
+        replace(_ALONE, strategy="zero3"),
+        replace(_ALONE, strategy="fsdp", gpu="RTX 4090", program="trl"),
+        replace(_ALONE, gpu="RTX 4090"),
+        replace(_ALONE, gpu="RTX 4090", model="llama-7b", batch_size=8, lora_rank=16, qlora=True, program="unsloth"),
+    ],
+    ids=lambda options: " ".join(filter(None, (options.program, options.strategy, options.gpu, options.model))),
+)
+def test_what_is_told_to_fit_has_that_peak_when_it_is_asked_for(options: EstimateOptions) -> None:
+    """Of another strategy other facts of the program hold, and what nobody says takes most another way."""
+    memory = estimate(options).report.memory
+    assert memory.nearest_options
+    told = estimate(_changed(options, " ".join(memory.nearest_options).split())).report.memory
+    assert told.peak == memory.nearest_peak
+    assert told.fits
+
+
+def test_more_gpus_are_not_told_where_the_program_has_not_the_strategy() -> None:
+    memory = estimate(replace(_ALONE, strategy="fsdp", program="nanogpt")).report.memory
+    assert not any("--world-size" in option for option in memory.nearest_options)
+
+
+@pytest.mark.parametrize(
+    ("program", "ranks", "stages", "strategy"),
+    [("megatron-lm", 4, 4, "zero1"), ("nemo", 8, 1, "zero1"), ("gpt-neox", 4, 1, "zero2"), ("gpt-neox", 4, 4, "zero1")],
+)
+def test_a_program_without_fsdp_is_told_what_it_has(program: str, ranks: int, stages: int, strategy: str) -> None:
+    """Megatron-LM was told of recomputation and an 8-bit optimizer, and nothing of its distributed optimizer."""
+    options = EstimateOptions(
+        model="llama-70b",
+        gpu="H100",
+        world_size=128,
+        tensor_parallel=ranks,
+        pipeline_parallel=stages,
+        program=program,
+        kernels="fused",
+    )
+    memory = estimate(replace(options, activation_checkpointing=stages == 1)).report.memory
+    assert memory.nearest_options == (f"--strategy {strategy}",)
+
+
+def _changed(options: EstimateOptions, words: list[str]) -> EstimateOptions:
+    """With options of the command line."""
+    fields = {"--gradient-accumulation-steps": "accumulation"}
+    switches = ("--activation-checkpointing", "--qlora")
+    while words:
+        word = words.pop(0)
+        value = word in switches or words.pop(0)
+        name = fields.get(word, word.removeprefix("--").replace("-", "_"))
+        options = replace(options, **{name: int(value) if str(value).isdigit() else value})
+    return options

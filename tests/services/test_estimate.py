@@ -66,7 +66,8 @@ def test_gradients_beside_ddps_buckets_are_there_from_the_backward_pass_on(batch
 
 
 def test_activations_that_wait_on_the_cpu_leave_the_gpu_and_take_the_time_of_two_copies() -> None:
-    here, there = (estimate(EstimateOptions(**ON_EIGHT, offload_activations=is_so)).report for is_so in (False, True))
+    said = EstimateOptions(**ON_EIGHT, kernels="plain", compile=False)  # fused ones move less
+    here, there = (estimate(replace(said, offload_activations=is_so)).report for is_so in (False, True))
     assert there.memory.activations < 0.1 * here.memory.activations
     moved = 2 * (here.memory.activations - there.memory.activations) / (0.8 * 31.5e9)
     assert here.computation_seconds is not None

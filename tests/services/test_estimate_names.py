@@ -21,6 +21,7 @@ def _model(name: str) -> Transformer:
         ("gpt-neox-20b", "attention.dense", ("o_proj",)),
         ("llama-8b", "self_attn.q_proj", ("q_proj",)),
         ("llama-8b", "w2", ("down_proj",)),
+        ("llama-8b", "output_proj", ("o_proj",)),
         ("llama-8b", "gate_up_proj", ("gate_proj", "up_proj")),
     ],
 )

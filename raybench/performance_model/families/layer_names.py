@@ -10,11 +10,11 @@ from types import MappingProxyType
 from raybench.performance_model.transformer import Transformer
 
 _QKV = ("q_proj", "k_proj", "v_proj")
-# Of GPT-NeoX, Falcon, BLOOM and ChatGLM; GPT-2; MPT; GPT-J; Phi; Baichuan and Qwen; InternLM2; Llama's own code
+# Of GPT-NeoX, Falcon, BLOOM and ChatGLM; GPT-2; MPT; GPT-J; Phi; Baichuan and Qwen; InternLM2; torchtune; Llama's own
 _LAYERS = MappingProxyType(
     {
         **dict.fromkeys(("query_key_value", "Wqkv", "W_pack", "wqkv", "qkv_proj", "qkv", "c_attn", "linear_qkv"), _QKV),
-        **dict.fromkeys(("dense", "out_proj", "wo", "linear_proj"), ("o_proj",)),
+        **dict.fromkeys(("dense", "out_proj", "output_proj", "wo", "linear_proj"), ("o_proj",)),
         **dict.fromkeys(("gate_up_proj", "gate_up"), ("gate_proj", "up_proj")),
         **dict.fromkeys(("w1",), ("gate_proj",)),
         **dict.fromkeys(("w3", "dense_h_to_4h", "c_fc", "fc1", "fc_in"), ("up_proj",)),

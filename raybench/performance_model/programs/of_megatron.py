@@ -17,7 +17,8 @@ MEGATRON_BRIDGE = Program(
     facts=(
         Fact(name="kernels", value="fused", source="src/megatron/bridge/models/gpt_provider.py, "
              "transformer_engine_layer_spec", is_default=True),
-        Fact(name="keeps_least", value=True, source=f"{_OF_MEGATRON}/fusions/fused_bias_swiglu.py"),
+        Fact(name="keeps_least", value=True, source=f"{_OF_MEGATRON}/fusions/fused_bias_swiglu.py",
+             needs={"kernels": "fused"}),
         Fact(name="compiled", value=False, source=f"{_OF_MEGATRON}/transformer"),
         Fact(name="loss", value="fused", source="src/megatron/bridge/recipes/llama/h100/llama3.py, "
              "cross_entropy_fusion_impl te", methods=("full",), is_default=True),

@@ -30,6 +30,11 @@ OF_THE_TRAINER: tuple[Fact, ...] = (
     Fact(name="holds_inputs", value=True, source="transformers/modeling_utils.py, use_reentrant up to transformers 4",
          strategies=_FSDP, methods=_ADAPTERS, needs={"checkpointing": True}, is_open=True),
 )  # fmt: skip
+# Dropout of peft's adapters is their user's choice.
+WITH_PEFT: tuple[Fact, ...] = (
+    Fact(name="adapter_dropout", value=True, source="peft/tuners/lora/config.py, lora_dropout 0.0; 0.05 in "
+         "trl/trainer/model_config.py and axolotl's examples/llama-3/qlora.yml", methods=_ADAPTERS, is_open=True),
+)  # fmt: skip
 # Liger's kernels are their user's choice.
 WITH_LIGER: tuple[Fact, ...] = (
     Fact(name="keeps_least", value=True, source="liger_kernel/ops/swiglu.py", needs={"kernels": "fused"}),
@@ -61,6 +66,7 @@ TRL = Program(
         Fact(name="upcast", value=True, source="peft/utils/other.py, prepare_model_for_kbit_training, which "
              "trl/trainer/sft_trainer.py calls up to 0.26 (December 2025)", strategies=_WHOLE, methods=("qlora",),
              is_open=True),
+        *WITH_PEFT,
         *OF_THE_TRAINER,
     ),
 )  # fmt: skip
@@ -82,6 +88,7 @@ AXOLOTL = Program(
              "of half of examples/, and Liger", is_open=True),
         Fact(name="upcast", value=False, source="src/axolotl/loaders/model.py, _configure_embedding_dtypes: norms "
              "go back to 16 bits", methods=("qlora",)),
+        *WITH_PEFT,
         *OF_THE_TRAINER,
     ),
 )  # fmt: skip
@@ -146,7 +153,8 @@ UNSLOTH = Program(
     ),
     facts=(
         Fact(name="kernels", value="fused", source="unsloth/kernels/rms_layernorm.py, rope_embedding.py, swiglu.py"),
-        Fact(name="keeps_least", value=True, source="unsloth/kernels/fast_lora.py, LoRA_MLP"),
+        Fact(name="keeps_least", value=True, source="unsloth/kernels/fast_lora.py, LoRA_MLP",
+             needs={"kernels": "fused"}),
         Fact(name="loss", value="chunked", source="unsloth/models/llama.py, unsloth_fused_ce_loss"),
         Fact(name="offloads_activations", value=True, source="unsloth/models/llama.py, use_gradient_checkpointing "
              "unsloth", needs={"checkpointing": True}, is_default=True),

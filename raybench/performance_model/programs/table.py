@@ -4,7 +4,7 @@ from raybench.errors import unknown_name
 from raybench.performance_model.programs.of_megatron import OF_MEGATRON
 from raybench.performance_model.programs.of_others import OF_OTHERS
 from raybench.performance_model.programs.of_pytorch import OF_PYTORCH
-from raybench.performance_model.programs.of_transformers import OF_THE_TRAINER, OF_TRANSFORMERS, WITH_LIGER
+from raybench.performance_model.programs.of_transformers import OF_THE_TRAINER, OF_TRANSFORMERS, WITH_LIGER, WITH_PEFT
 from raybench.performance_model.programs.program import Fact, Program, every_name
 from raybench.performance_model.training_setup import Strategy
 
@@ -54,7 +54,8 @@ MEGATRON_LM = Program(
     facts=(
         Fact(name="kernels", value="fused", source="megatron/core/transformer/transformer_config.py, "
              "transformer_impl", is_default=True),
-        Fact(name="keeps_least", value=True, source="megatron/core/fusions/fused_bias_swiglu.py"),
+        Fact(name="keeps_least", value=True, source="megatron/core/fusions/fused_bias_swiglu.py",
+             needs={"kernels": "fused"}),
         Fact(name="compiled", value=False, source="megatron/core/transformer"),
         Fact(name="loss", value="fused-fp32", source="megatron/core/tensor_parallel/cross_entropy.py",
              is_default=True),
@@ -81,7 +82,7 @@ TRANSFORMERS = Program(
     deals_sequences=True,
     starts="transformers",
     planned=(Fact(name="reduces_each", value=True, source="sync_each_batch, as a plan has it told"),),
-    facts=(*WITH_LIGER, *OF_THE_TRAINER),
+    facts=(*WITH_LIGER, *WITH_PEFT, *OF_THE_TRAINER),
 )  # fmt: skip
 
 PROGRAMS: tuple[Program, ...] = (

@@ -48,7 +48,18 @@ def with_program(request: EstimateRequest, *, planned: bool = False) -> Estimate
     if program.whole_experts and asked.layout.expert > 1 and asked.layout.expert_cut is None:
         asked = replace(asked, layout=replace(asked.layout, expert_cut=1))
     own: dict[str, Any] = {fact.name: fact.value for fact in asked.taken if fact.name in _DECIDED}
-    return replace(asked, setup=replace(decided, **own))
+    return replace(asked, setup=replace(decided, **own), asked=request)
+
+
+def decided_anew(asked: EstimateRequest) -> EstimateRequest:
+    """A request whose setup was changed, with what its program, or where none is named nobody, decides of it.
+
+    ``asked``: as it was before its program's facts (``EstimateRequest.asked``).
+    """
+    if asked.program is not None:
+        return with_program(asked)
+    setup = _undecided(asked).setup
+    return replace(asked, setup=heaviest(setup, kernels_known=asked.kernels_known, loss_known=asked.loss_known))
 
 
 def what_is_taken(request: EstimateRequest) -> Mapping[str, str]:

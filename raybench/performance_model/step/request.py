@@ -26,7 +26,8 @@ class EstimateRequest:
     ``gradients_known``: the type in which they are added up was given. ``mean_tokens``: of a sample, where samples are
     packed to the sequence length, or where attention is masked padded to it.
     ``power_watts``: what each GPU is limited to; None: to what it was made for. ``program``: that trains, where it is
-    named; ``said``: the fields of its facts that the user gave, which win, and ``taken`` what was taken of it.
+    named; ``said``: the fields of its facts that the user gave, which win, ``taken`` what was taken of it, ``asked``
+    the request before that.
     """
 
     model: Transformer
@@ -52,6 +53,7 @@ class EstimateRequest:
     program: Program | None = None
     said: frozenset[str] = frozenset()
     taken: tuple[Fact, ...] = ()
+    asked: "EstimateRequest | None" = None
 
     def __post_init__(self) -> None:
         if self.mean_tokens is not None and not 1 <= self.mean_tokens <= self.setup.sequence_length:
@@ -106,7 +108,8 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     # DeepSpeed's bf16 optimizer shards state over replicas without ZeRO as well, and has whole gradients in fp32; that
     # of fp16 shards nothing (runtime/bf16_optimizer.py, fp16/fused_optimizer.py)
     replicas = request.layout.is_cut and request.setup.strategy == "ddp" and not request.setup.lora_rank
-    shards_anyway = replicas and request.dtype == "bf16"
+    may_be_deepspeeds = request.program is None or "zero2" in request.program.strategies
+    shards_anyway = replicas and request.dtype == "bf16" and may_be_deepspeeds
     lean = replace(request.setup, on_streams=False)
     if shards_anyway:
         lean = replace(lean, strategy="zero1", gradient_bytes=_FP32_BYTES)

@@ -42,8 +42,8 @@ def _open_fabric(request: EstimateRequest) -> str:
     what = "the network between nodes; give --nic-gb-per-s or --node-type"
     if request.gpu is None:
         return f"times: {what}"
-    low, high = (8 * rate for rate in fabrics_of(request.gpu))
-    return f"{what}; the step is of {low:g} to {high:g} Gbit/s a node, as such GPUs mostly have"
+    rates = " to ".join(dict.fromkeys(f"{8 * rate:g}" for rate in fabrics_of(request.gpu)))
+    return f"{what}; the step is of {rates} Gbit/s a node, as such GPUs mostly have"
 
 
 def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:

@@ -77,7 +77,13 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         reason=conclusion.reason,
         ways=told,
         launch=launch_lines(ways[0]),
-        assumed=(*assumed, *_taken(request, per_step, goal), *_as_started(ways[0], request), *_of_program(ways[0])),
+        assumed=(
+            *_nodes_assumed(options),
+            *assumed,
+            *_taken(request, per_step, goal),
+            *_as_started(ways[0], request),
+            *_of_program(ways[0]),
+        ),
         unknown=tuple(ways[0].estimate.unknown),
         measured=measured,
         fewest_nodes=_fewest(options, per_step, ways[0]),
@@ -97,6 +103,11 @@ def _of_program(best: "Way") -> tuple[str, ...]:
         return ()
     taken, lacking = taken_in_short(request), not_tried(request.program, request.layout)
     return (*([taken] if taken else []), *([f"not tried: {lacking}"] if lacking else []))
+
+
+def _nodes_assumed(options: PlanOptions) -> tuple[str, ...]:
+    machine = options.machine
+    return () if machine.gpus_per_node or machine.node_type else ("8 GPUs a node (--gpus-per-node)",)
 
 
 def _price(request: "EstimateRequest") -> str | None:

@@ -78,3 +78,31 @@ def test_ways_that_other_software_makes_faster_are_started_in_the_whole_report_t
     assert "# Start zero1, TP 4, PP 8" in said
     assert "--tensor-model-parallel-size 4 --sequence-parallel --pipeline-model-parallel-size 8" in said
     assert "# Start fsdp, selective" not in said  # it does not fit
+
+
+def test_a_screen_s_table_is_whole_and_says_what_faster_means() -> None:
+    """Of DeepSeek-V3 the last column was cut to dots; "1.15x speed" stood under "why not" without a word."""
+    wide = CliRunner(env={"COLUMNS": "80"}).invoke(
+        command, ["deepseek-ai/DeepSeek-V3", "--nodes", "16", "--node-type", "p5en.48xlarge", "--tokens", "1B"]
+    )
+    table = [line for line in wide.stdout.splitlines() if "why not" in line or line.startswith("  fsdp")]
+    assert len(table) > 1
+    assert not any(line.endswith("...") for line in table)
+    assert re.search(r"(hours|h in all), 1,", wide.stdout)
+    faster = CliRunner(env={"COLUMNS": "80"}).invoke(command, ["llama-8b", "--node-type", "p5.48xlarge"]).stdout
+    (speed,) = re.findall(r"  (\d\.\d\dx speed)\n", faster)
+    assert f"# {speed}: faster, by other software than PyTorch's own\n" in faster
+
+
+def test_without_a_gpu_nothing_is_started() -> None:
+    """A DDP of 235B on GPUs that nobody named, of 9.6 TiB each, was told how to start."""
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(command, ["Qwen/Qwen3-235B-A22B"]).stdout
+    assert "start it" not in shown
+    assert "# assumed: 8 GPUs a node (--gpus-per-node)" in shown
+
+
+def test_what_would_fit_is_whole_below_a_verdict_that_is_cut() -> None:
+    asked = ["llama-405b", "--gpu", "H100", "--nodes", "4"]
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(command, asked).stdout.splitlines()
+    assert shown[1].endswith("...")
+    assert any(line.startswith("# or --method qlora (fsdp, recomputed: ") and line.endswith(" GiB)") for line in shown)

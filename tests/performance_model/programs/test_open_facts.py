@@ -50,3 +50,28 @@ def test_a_loss_that_is_compiled_with_the_model_takes_what_no_other_does() -> No
     assert (compiled.setup.loss, compiled.loss_known) == ("compiled", True)
     assert estimate(compiled).memory.logits == pytest.approx(estimate(said).memory.logits / 2, rel=0.01)
     assert asked("nanogpt", compile=False).setup.loss == "plain"
+
+
+@pytest.mark.parametrize("program", ["megatron-lm", "megatron-bridge", "unsloth"])
+def test_kernels_that_are_said_to_be_plain_are_not_the_leanest_fused_ones(program: str) -> None:
+    """SiLU and product that are computed again are of the fused kernel: with ``--kernels plain`` less was told."""
+    strategy = {"strategy": "ddp", "world_size": 8}
+    assert asked(program, **strategy).setup.keeps_least
+    assert not asked(program, **strategy, kernels="plain").setup.keeps_least
+
+
+@pytest.mark.parametrize(("program", "shards"), [(None, True), ("gpt-neox", True), ("megatron-lm", False)])
+def test_only_deepspeed_may_shard_the_state_of_replicas_that_are_cut(program: str | None, shards: bool) -> None:
+    """Megatron-LM's DDP has whole states: 85 GiB of a Llama 3 70B on 64 H100 were told as 47 to 85."""
+    options = EstimateOptions(gpu="h100", model="llama-70b", world_size=64, tensor_parallel=4, pipeline_parallel=4)
+    request = with_program(estimate_request(replace(options, program=program)))
+    assert (least_setup(request).strategy == "zero1") is shards
+
+
+@pytest.mark.parametrize("program", ["transformers", "trl", "axolotl"])
+def test_dropout_of_adapters_is_their_users_choice(program: str) -> None:
+    """TRL's own default and axolotl's examples have 0.05, peft 0.0: none was counted with."""
+    request = asked(program, lora_rank=16)
+    assert request.setup.adapter_dropout
+    assert not least_setup(request).adapter_dropout
+    assert estimate(request).peak > estimate(replace(request, setup=replace(request.setup, adapter_dropout=False))).peak

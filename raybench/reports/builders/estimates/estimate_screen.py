@@ -7,6 +7,7 @@ from raybench.documents.estimate import CostEstimate, EstimateReport, MemoryPart
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.estimates.estimate import between, estimate_tables, in_gib, measured_notes, open_notes
 from raybench.reports.model import Block, Cell, Grid, Report, Table, notes_of
+from raybench.reports.text import count_of
 from raybench.units import format_seconds
 
 _FULL = "every figure with its parts, its formula and its source: --full"
@@ -31,6 +32,8 @@ def estimate_screen(estimate: EstimateReport, asked: Asked) -> Report:
 
 
 def _rows(estimate: EstimateReport) -> Iterator[Row]:
+    samples = f"{count_of(estimate.batch_size, 'sample')} of {estimate.sequence_length:,} tokens"
+    yield "a micro-batch", f"{samples}, {estimate.samples_per_step:,} a step over all ranks"
     yield from _memory(estimate.memory)
     yield from _time(estimate)
     if estimate.cost:

@@ -11,12 +11,13 @@ from raybench.reports.text import count_of
 from raybench.units import amounts
 
 _MOST_ROWS, _ROWS_OF_SCREEN, _MOST_MEASURED = 6, 3, 2
-_VERDICT = 136  # characters of a verdict's reason that a screen of 80 shows
+_VERDICT = 138  # characters of a verdict and its reason that a screen of 80 shows (reports/terminal/screen.py)
 _COMMAND_WIDTH = 76  # of a line of a screen of 80
 _FULL = "all ways, and what other tools start the best and faster ones with: --full"
 _FASTER = (
     "x speed: faster, by other software than PyTorch's own; with kernels as good as there, by about a tenth at most"
 )
+_MOST_WIDTH = 78  # of a table on a screen of 80
 _HEADINGS = ("way", "samples", "GiB", "tokens/s", "hours", "why not")
 
 
@@ -43,9 +44,10 @@ def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
         *notes_of([f"in all: {_in_all(plan)}"] if _is_cut_short(plan) and _in_all(plan) else [], tone="strong"),
         *_in_time(plan),
         *notes_of(list(_nearest(plan)), tone="strong"),
-        Table(grid=_grid(plan, _ROWS_OF_SCREEN), text_columns=1, headed=True),
+        Table(grid=_grid(plan, _ROWS_OF_SCREEN, most=_MOST_WIDTH), text_columns=1, headed=True),
         *notes_of(list(_start_lines(plan))),
         *notes_of([_FULL], tone="info"),
+        *notes_of([_faster_in_short(plan)] if _faster(plan, _ROWS_OF_SCREEN) else [], tone="info"),
         *_notes(plan, _ROWS_OF_SCREEN, is_screen=True),
         *notes_of(list(measured_notes(plan.measured)), tone="info"),
         *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
@@ -56,12 +58,17 @@ def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
 
 def _is_cut_short(plan: TrainingPlan) -> bool:
     """Whether a screen may not have the whole verdict: in what it has at the end are hours and cost."""
-    return plan.verdict != "ok" or len(plan.reason + _measured(plan)) > _VERDICT
+    return plan.verdict != "ok" or not _is_shown(plan, plan.reason + _measured(plan))
+
+
+def _is_shown(plan: TrainingPlan, reason: str) -> bool:
+    """Whether a screen has all of it."""
+    return len(plan.verdict) + len(reason) <= _VERDICT
 
 
 def _nearest(plan: TrainingPlan) -> Iterator[str]:
     """Of a plan that nothing fits what does, whole: a screen may have the verdict cut before the second of them."""
-    if plan.ways[0].fits is not False or len(plan.reason) <= _VERDICT:
+    if plan.ways[0].fits is not False or _is_shown(plan, plan.reason):
         return
     for choice in plan.reason.partition(": ")[2].split("; or "):
         yield choice if choice.startswith("nearest") else f"or {choice}"
@@ -104,9 +111,10 @@ def _shown(plan: TrainingPlan, most: int) -> list[TrainingWay]:
 
 
 def _starts(plan: TrainingPlan) -> list[str]:
-    """How the best is started, raybench's own way first; nothing where it does not fit."""
+    """How the best is started, raybench's own way first; nothing where it does not fit, or no GPU is known."""
     best = plan.ways[0]
-    return [line for line in (best.command, *plan.launch) if line] if best.fits is not False else []
+    is_known = best.fits is not False and plan.device_bytes is not None
+    return [line for line in (best.command, *plan.launch) if line] if is_known else []
 
 
 def _start_lines(plan: TrainingPlan) -> Iterator[str]:
@@ -117,9 +125,14 @@ def _start_lines(plan: TrainingPlan) -> Iterator[str]:
         yield from _command_lines(lead + start)
 
 
-def _faster(plan: TrainingPlan) -> list[TrainingWay]:
+def _faster(plan: TrainingPlan, rows: int = _MOST_ROWS) -> list[TrainingWay]:
     """Ways that other software may make worth its while, of those that the table shows."""
-    return [way for way in _shown(plan, _MOST_ROWS) if way.fits and way.why_not.endswith("x speed")]
+    return [way for way in _shown(plan, rows) if way.fits and way.why_not.endswith("x speed")]
+
+
+def _faster_in_short(plan: TrainingPlan) -> str:
+    """What the first of their notes means."""
+    return f"{_faster(plan, _ROWS_OF_SCREEN)[0].why_not}: faster, by other software than PyTorch's own"
 
 
 def _numbered(title: str, lines: list[str]) -> list[Block]:
@@ -127,11 +140,16 @@ def _numbered(title: str, lines: list[str]) -> list[Block]:
     return [Heading(text=title), Facts(pairs=pairs)] if lines else []
 
 
-def _grid(plan: TrainingPlan, rows: int) -> Grid:
-    """The ways, without hours where it is not known of how many tokens."""
+def _grid(plan: TrainingPlan, rows: int, most: int | None = None) -> Grid:
+    """The ways, without hours where it is not known of how many tokens, or where ``most`` characters have no room.
+
+    They follow from tokens/s, and those of the best are in the verdict.
+    """
     hours = _HEADINGS.index("hours")
     cells = [_row(way) for way in _shown(plan, rows)]
-    if any(row[hours].text for row in cells):
+    columns = zip(_HEADINGS, *([cell.text for cell in row] for row in cells), strict=True)
+    width = sum(max(map(len, column)) + 2 for column in columns)
+    if any(row[hours].text for row in cells) and (most is None or width <= most):
         return Grid(headings=_HEADINGS, rows=tuple(cells))
     left = [place for place in range(len(_HEADINGS)) if place != hours]
     return Grid(
@@ -235,7 +253,7 @@ def _beside(fitting: list[TrainingWay], slower: list[TrainingWay], *, has_memory
 
 def _row(way: TrainingWay) -> tuple[Cell, ...]:
     runs = way.fits is not False
-    sizes = dict.fromkeys(f"{size / 2**30:.0f}" for size in (way.least_peak, way.peak))
+    sizes = dict.fromkeys(f"{size / 2**30:,.0f}" for size in (way.least_peak, way.peak))
     texts = (
         f"{way.name} (measured)" if way.measured_by else way.name,
         f"{way.accumulation} x {way.batch_size}",

@@ -16,6 +16,7 @@ from raybench.performance_model.transformer import Transformer
 
 _MOST_BYTES = 1 << 20  # of a config.json: the largest published have some ten thousand
 _LONGEST_NAME = 200
+_ELSE = "estimate and plan count any other as package.module:factory of a torch.nn.Module"
 _FOLDERS = ("/", "~", ".")  # what the name of a folder begins with, and that of no released model
 
 
@@ -45,11 +46,12 @@ def _shape(whole: Fields, path: Path) -> Transformer:
     read = _READERS.get(str(kind))
     if read is None:
         unknown = unknown_name(f"architecture of {path} (model_type)", str(kind), sorted(_READERS))
-        raise UsageError(f"{unknown}. estimate and plan count any other as package.module:factory of a torch.nn.Module")
+        raise UsageError(f"{unknown}. {_ELSE}")
     try:
         return read(_name_of(whole, path) + (", its language model" if fields is not whole else ""), fields)
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{path}: {_what(error)}; it is not a whole configuration of a {kind} model") from error
+        what = f"{path}: {_what(error)}; it is not a whole configuration of a {kind} model that is known"
+        raise UsageError(f"{what}. {_ELSE}") from error
 
 
 def _name_of(fields: Fields, path: Path) -> str:

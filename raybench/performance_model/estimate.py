@@ -172,7 +172,8 @@ class Estimate:
         slow = computed * efficiency.slow + (1 - computed) * min(efficiency.slow, efficiency.slow_steps)
         fast = computed / efficiency.fast + (1 - computed) / min(efficiency.fast, efficiency.fast_steps)
         low, high = (math.hypot(math.log(side), hidden) for side in (fast, slow))
-        return middle * math.exp(-low), middle * math.exp(high)
+        alone = (slowest.compute + slowest.bubble) * efficiency.slow  # of the computation, of which no step is shorter
+        return middle * math.exp(-low), max(middle * math.exp(high), alone)
 
     def _between(self, fastest: StepSeconds, slowest: StepSeconds) -> tuple[float, float]:
         """With the update."""

@@ -3,6 +3,7 @@
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.counted_model import CountedModel
 from raybench.performance_model.step.attention import may_be_masked
+from raybench.performance_model.step.forms import layouts_meant
 from raybench.performance_model.step.links import fabrics_of, has_open_fabric
 from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.request import EstimateRequest
@@ -57,6 +58,7 @@ def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
         "--loss": setup.loss_open,
         "--native-attention": of_attention,
         "--masked-attention": may_be_masked(setup),
+        "--expert-tensor-parallel": len(layouts_meant(request.model, request.layout)) > 1,
     }
     return tuple(name for name, is_open in open_options.items() if is_open)
 

@@ -251,7 +251,8 @@ def _norm_width(model: Transformer, setup: TrainingSetup) -> int:
     """Bytes kept of an element that a normalisation reads; by hand also what its scale is multiplied with."""
     if not _by_hand(model, setup):
         return setup.norm_bytes
-    scaled = 0 if setup.lora_rank or setup.has_autocast or not model.norm_parameters else setup.compute_bytes
+    in_one = setup.has_autocast and not setup.loss.startswith("transformers")  # a kernel, as PyTorch's own
+    scaled = 0 if setup.lora_rank or in_one or not model.norm_parameters else setup.residual_bytes
     return _FP32_BYTES + scaled
 
 

@@ -29,12 +29,13 @@ def no_mask(**_: Any) -> None:
 
 
 def counted_peak(sizes: dict[str, int], *, batch: int, length: int, rank: int, targets: list[str], again: bool) -> int:
-    """Bytes at the fullest moment of a step under autocast, of a base in bf16 and adapters in fp32."""
+    """Bytes at the fullest moment of a step under autocast, of a base in bf16 and adapters in fp32; rank 0: of all."""
     config = LlamaConfig(**sizes, attn_implementation="sdpa", tie_word_embeddings=False)
     with torch.device("meta"):
-        model: Any = LlamaForCausalLM(config).to(torch.bfloat16)
-    model = get_peft_model(model.train(), LoraConfig(r=rank, target_modules=targets))
-    model.enable_input_require_grads()
+        model: Any = LlamaForCausalLM(config).train()
+    if rank:
+        model = get_peft_model(model.to(torch.bfloat16), LoraConfig(r=rank, target_modules=targets))
+        model.enable_input_require_grads()
     if again:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})
     with (

@@ -25,14 +25,16 @@ ATTENTION, ALL = ["q_proj", "v_proj"], ["q_proj", "k_proj", "v_proj", "o_proj", 
 
 
 def case(vocabulary: int, targets: list[str], *, again: bool) -> dict[str, Any]:
+    """Without targets all is trained, with as many samples as make a block the fullest moment, not the update."""
     sizes = {**SIZES, "vocab_size": vocabulary}
-    return {"sizes": sizes, "batch": 2, "length": 1024, "rank": 8, "targets": targets, "again": again}
+    batch, rank = (2, 8) if targets else (8, 0)
+    return {"sizes": sizes, "batch": batch, "length": 1024, "rank": rank, "targets": targets, "again": again}
 
 
 # Where the loss is next to nothing a block's backward pass is the fullest moment, whose MLP is frozen or is not.
 CASES = [
     case(64, ATTENTION, again=True), case(64, ALL, again=True), case(64, ATTENTION, again=False),
-    case(16000, ATTENTION, again=True),
+    case(16000, ATTENTION, again=True), case(64, [], again=True), case(64, [], again=False),
 ]  # fmt: skip
 
 

@@ -119,6 +119,7 @@ OPENRLHF = Program(
 MEGATRON_DEEPSPEED = Program(
     name="megatron-deepspeed",
     title="Megatron-DeepSpeed",
+    timing="megatron-deepspeed",
     strategies=("ddp", "zero1", "zero2", "zero3"),
     cuts=("tensor", "context", "pipeline", "expert"),
     facts=(

@@ -117,7 +117,7 @@ def table(found: Sequence[Judged]) -> str:
     for name in sorted({one.timing for one in found}):
         if len({one.source for one in found if one.timing == name}) > 2:
             groups[name] = lambda one, name=name: one.timing == name
-    lines = [f"{'program':16}{'said':14}{'sources':>8}{'inside':>8}{'width':>7}{'mean':>7}"]
+    lines = [f"{'program':20}{'said':14}{'sources':>8}{'inside':>8}{'width':>7}{'mean':>7}"]
     for group, is_of in groups.items():
         for kind in KINDS:
             own: dict[str, list[Judged]] = defaultdict(list)
@@ -126,7 +126,7 @@ def table(found: Sequence[Judged]) -> str:
                     own[one.source].append(one)
             widths = [median(one.width for one in rows) for rows in own.values()]
             inside = fmean(fmean(one.inside for one in rows) for rows in own.values())
-            line = f"{group:16}{kind:14}{len(own):8}{inside:8.1%}{median(widths):7.2f}{fmean(widths):7.2f}"
+            line = f"{group:20}{kind:14}{len(own):8}{inside:8.1%}{median(widths):7.2f}{fmean(widths):7.2f}"
             lines.append(line)
     return "\n".join(lines)
 

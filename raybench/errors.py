@@ -60,7 +60,8 @@ class MissingLibraryError(RaybenchError, ImportError):
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> UsageError:
     """The error for a name that is not among the ``known``: with the nearest of them, and all."""
-    return UsageError(f"there is no {what} '{name}'; {known_names(name, known)}")
+    shown = " ".join(name.split())  # of a file that others wrote: no lines of its own
+    return UsageError(f"there is no {what} '{shown}'; {known_names(name, known)}")
 
 
 def unknown_value(option: str, value: str | None, known: Iterable[str | None]) -> UsageError:

@@ -239,6 +239,8 @@ OPEN_INSTRUCT = Program(
              strategies=("zero2",), is_default=True),
         Fact(name="fused_optimizer", value=True, source="open_instruct/finetune.py, fused_optimizer",
              is_default=True),
+        Fact(name="adapter_dropout", value=True, source="open_instruct/finetune.py, lora_dropout 0.1",
+             methods=_ADAPTERS, is_default=True),
     ),
 )  # fmt: skip
 

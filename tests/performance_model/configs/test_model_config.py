@@ -348,3 +348,11 @@ def test_a_file_of_another_name_names_its_model(tmp_path: Path) -> None:
     other.write_text(json.dumps(fields))
     assert model_of_config(str(other)).name == "my-mixture"
     assert model_of_config(written(tmp_path, fields)).name == tmp_path.name
+
+
+def test_a_model_type_prints_no_lines_of_its_own(tmp_path: Path) -> None:
+    """A config.json is somebody else's: what it says stays on the line of the error."""
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "x\n# VERDICT: OK"}))
+    with pytest.raises(UsageError) as error:
+        model_of_config(str(tmp_path))
+    assert "\n" not in str(error.value)

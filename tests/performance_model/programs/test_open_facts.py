@@ -75,3 +75,9 @@ def test_dropout_of_adapters_is_their_users_choice(program: str) -> None:
     assert request.setup.adapter_dropout
     assert not least_setup(request).adapter_dropout
     assert estimate(request).peak > estimate(replace(request, setup=replace(request.setup, adapter_dropout=False))).peak
+
+
+def test_dropout_of_adapters_is_open_instructs_default() -> None:
+    request = asked("open-instruct", lora_rank=16)
+    assert request.setup.adapter_dropout
+    assert least_setup(request).adapter_dropout

@@ -28,7 +28,9 @@ def no_mask(**_: Any) -> None:
     """None is needed, nor a mock, which would hold what it is called with."""
 
 
-def counted_peak(sizes: dict[str, int], *, batch: int, length: int, rank: int, targets: list[str], again: bool) -> int:
+def counted_peak(
+    sizes: dict[str, int], *, batch: int, length: int, rank: int, targets: list[str], again: bool, autocast: bool
+) -> int:
     """Bytes at the fullest moment of a step under autocast, of a base in bf16 and adapters in fp32; rank 0: of all."""
     config = LlamaConfig(**sizes, attn_implementation="sdpa", tie_word_embeddings=False)
     with torch.device("meta"):
@@ -52,7 +54,7 @@ def counted_peak(sizes: dict[str, int], *, batch: int, length: int, rank: int, t
         for _ in range(_STEPS):
             gc.collect()
             counted.peak = counted.now()
-            with torch.autocast("cuda", torch.bfloat16):
+            with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
                 loss = model(input_ids=tokens, labels=tokens, use_cache=False).loss
             loss.backward()
             del loss  # as Trainer lets it go, and with it the embeddings' gradient

@@ -24,17 +24,19 @@ SIZES = {
 ATTENTION, ALL = ["q_proj", "v_proj"], ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
-def case(vocabulary: int, targets: list[str], *, again: bool) -> dict[str, Any]:
+def case(vocabulary: int, targets: list[str], *, again: bool, autocast: bool = True) -> dict[str, Any]:
     """Without targets all is trained, with as many samples as make a block the fullest moment, not the update."""
     sizes = {**SIZES, "vocab_size": vocabulary}
     batch, rank = (2, 8) if targets else (8, 0)
-    return {"sizes": sizes, "batch": batch, "length": 1024, "rank": rank, "targets": targets, "again": again}
+    one = {"sizes": sizes, "batch": batch, "length": 1024, "rank": rank, "targets": targets, "again": again}
+    return {**one, "autocast": autocast}
 
 
 # Where the loss is next to nothing a block's backward pass is the fullest moment, whose MLP is frozen or is not.
 CASES = [
     case(64, ATTENTION, again=True), case(64, ALL, again=True), case(64, ATTENTION, again=False),
     case(16000, ATTENTION, again=True), case(64, [], again=True), case(64, [], again=False),
+    case(64, ATTENTION, again=False, autocast=False), case(16000, ALL, again=True, autocast=False),
 ]  # fmt: skip
 
 
@@ -53,6 +55,7 @@ def estimated(one: dict[str, Any]) -> int:
         sequence_length=one["length"],
         checkpointing=one["again"],
         gradients_kept=False,
+        autocast=one["autocast"],
         loss="transformers-whole",
         lora_rank=one["rank"],
         lora_targets=tuple(one["targets"]),

@@ -53,7 +53,7 @@ SHORT_SHARE, LONG_SHARE = 0.04, 0.03
 VARYING_SHARE = 1.3
 _MOST_BATCH = 1 << 20
 _MANY = 1 << 20  # micro-batches: a pipeline is full
-_KEPT = 512  # estimates: a plan asks for the same one when it searches a micro-batch and when it estimates it
+_KEPT = 4096  # estimates: a plan asks for the same one when it searches a micro-batch and when it estimates it
 ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's reduce_bucket_size, and as much of what is being made
 ZERO_GROUP = 10**9  # elements of shards that DeepSpeed's ZeRO-3 updates at once (sub_group_size)
 

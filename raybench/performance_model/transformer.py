@@ -22,7 +22,7 @@ _MOST = {
 
 OF_EXPERTS = frozenset({"gate_proj", "up_proj", "down_proj"})
 SHARED_EXPERT = "shared_expert"
-_KEPT_MODELS = 256  # of which a plan asks for the same few some thousand times
+_KEPT_MODELS = 4096  # of which a plan asks for the same few some thousand times
 # What people call a size, where that is not the field's name.
 _SIZES = {"hidden": "hidden size", "kv_heads": "key and value heads", "feedforward": "intermediate size"}
 

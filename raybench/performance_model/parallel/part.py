@@ -19,7 +19,7 @@ from raybench.performance_model.transformer import Transformer
 # --account-for-embedding-in-pipeline-split and -loss-): Qwen3-235B has 94 layers in 96 stages so.
 OUTER_STAGES = 2
 _MOST_SPARE = 3  # places for layers that the first and the last stage of a plan's pipelines leave
-_KEPT_PARTS = 256  # a plan asks for the same ones for each micro-batch that it tries
+_KEPT_PARTS = 4096  # a plan asks for the same ones for each micro-batch that it tries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,6 +148,8 @@ def test_of_a_model_that_is_cut_the_program_is_asked_for(kernels: Kernels, name:
     """Megatron-DeepSpeed on 48 nodes and nanotron take 2.7 and up to 4 times as long as the fit."""
     part = part_of(LLAMA, Layout(world_size=8, ranks_per_node=8, tensor=2))
     assert classes_of(gpu_for("h100"), part, replace(SETUP, kernels=kernels)) == (name,)
+    by_torchtitan = classes_of(gpu_for("h100"), part, replace(SETUP, kernels=kernels), "torchtitan")
+    assert by_torchtitan == (("cut", "torchtitan") if name == "cut" else ("torchtitan",))
 
 
 def test_the_wider_of_two_classes_counts_on_either_side() -> None:

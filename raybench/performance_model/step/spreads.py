@@ -82,10 +82,13 @@ def classes_of(gpu: Gpu | None, model: Transformer, setup: TrainingSetup, timing
     family = gpu.name.split()[0] if gpu else ""
     if model.experts:
         return ("experts",)
-    program = timing if setup.kernels in PROGRAMS_TIMED.get(timing, ()) else _program(model, setup)
+    kind = _program(model, setup)
+    programs: tuple[str, ...] = (kind,)
+    if setup.kernels in PROGRAMS_TIMED.get(timing, ()):  # of whose cut models without fused kernels little is published
+        programs = (kind, timing) if kind == "cut" else (timing,)
     if family in _KNOWN:
-        return (program,)
-    return ("V100" if family == "V100" else "AMD" if family in _KNOWN_OF_AMD else "other GPUs", program)
+        return programs
+    return ("V100" if family == "V100" else "AMD" if family in _KNOWN_OF_AMD else "other GPUs", *programs)
 
 
 def _program(model: Transformer, setup: TrainingSetup) -> str:

@@ -37,9 +37,10 @@ _OPTIONS: list[Any] = [
     click.option("--vocabulary", type=int, help="Another vocabulary."),
     click.option("--world-size", type=int, default=8, show_default=True, help="Ranks, one per GPU."),
     click.option("--gpus-per-node", type=int, help="Ranks a node.  [default: the node type's, else 8]"),
-    click.option("--strategy", default="ddp", show_default=True, metavar="ddp|fsdp|zero1|...",
+    click.option("--strategy", metavar="ddp|fsdp|zero1|...",
                  help="How parameters, gradients and optimizer state are spread: ddp, zero1, zero2, fsdp, "
-                 "zero3, fsdp-grad-op, fsdp-hybrid; or distributed-optimizer, FULL_SHARD, HYBRID_SHARD, ..."),
+                 "zero3, fsdp-grad-op, fsdp-hybrid; or distributed-optimizer, FULL_SHARD, HYBRID_SHARD, ...  "
+                 "[default: the program's usual one, else ddp]"),
     click.option("--program", metavar="NAME", help="Which program trains: torchtitan, megatron-lm, transformers, ...; "
                  "an unknown one lists all. Kernels, loss, types of gradients and what else it decides are taken as it "
                  "has them, where no option says otherwise."),

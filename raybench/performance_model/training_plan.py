@@ -13,10 +13,11 @@ from raybench.performance_model.memory import Held, estimate_memory, largest_bat
 from raybench.performance_model.parallel.choice import cut_requests
 from raybench.performance_model.parallel.fastest import fastest_tokens_per_second
 from raybench.performance_model.parallel.part import part_of, spare_places
+from raybench.performance_model.programs.program import usual_strategy
 from raybench.performance_model.programs.taken import refused, with_program
 from raybench.performance_model.programs.torchtitan import by_torchtitan, torchtitan_config
 from raybench.performance_model.step.request import EstimateRequest, least_setup, most_setup
-from raybench.performance_model.training_setup import Strategy, TrainingSetup
+from raybench.performance_model.training_setup import Strategy
 
 _AS_FAST = 1.05
 _WORTH_IT = 1.1  # how much faster a way has to be that wants another framework than PyTorch's own DDP and FSDP
@@ -275,7 +276,7 @@ def _cuts(layout: Layout) -> tuple[bool, int, int]:
 
 def _plain_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
     """All strategies that cut nothing, with activations kept and computed again; of full shards in part as well."""
-    for strategy in _strategies(request.layout, request.setup):
+    for strategy in _strategies(request):
         asked = replace(request, setup=replace(request.setup, strategy=strategy))
         if request.program is not None and refused(request.program, asked) is not None:
             continue
@@ -316,10 +317,11 @@ def _half_recomputed(request: EstimateRequest) -> EstimateRequest | None:
     return replace(request, setup=setup)
 
 
-def _strategies(layout: Layout, setup: TrainingSetup) -> tuple[Strategy, ...]:
+def _strategies(request: EstimateRequest) -> tuple[Strategy, ...]:
+    layout, packing = request.layout, request.setup.packing
     if layout.world_size == 1:
-        return ("ddp",)
-    if setup.packing == "8bit":  # FSDP lays a block's weights side by side, which bitsandbytes' scales do not survive
+        return (usual_strategy(request.program, 1),)
+    if packing == "8bit":  # FSDP lays a block's weights side by side, which bitsandbytes' scales do not survive
         return ("ddp", "zero1", "zero2")
     return ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp", *(("fsdp-hybrid",) if layout.nodes > 1 else ()))
 

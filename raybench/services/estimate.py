@@ -30,9 +30,9 @@ _USUAL_CURRENCY = "USD"
 class EstimateOptions:
     """A training run and the machine that it is to run on, as ``raybench estimate --help`` says of each.
 
-    None: the model's, the machine's, or not known; ``dtype`` auto: what the GPU has. ``result_file``: earlier runs, one
-    or several. An all_reduce gives bandwidth and latency; a train or memory of this very setting stands in place of the
-    estimate.
+    None: the model's, the machine's, the program's, or not known; ``dtype`` auto: what the GPU has. ``result_file``:
+    earlier runs, one or several. An all_reduce gives bandwidth and latency; a train or memory of this very setting
+    stands in place of the estimate.
     """
 
     model: str = "llama-8b"
@@ -44,7 +44,7 @@ class EstimateOptions:
     vocabulary: int | None = None
     world_size: int = 8
     gpus_per_node: int | None = None
-    strategy: str = "ddp"
+    strategy: str | None = None
     tensor_parallel: int = 1
     sequence_parallel: bool | None = None
     pipeline_parallel: int = 1
@@ -138,11 +138,15 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
     Of a program that is named nothing is taken yet (``performance_model/programs/taken.py``).
     """
     from raybench.performance_model.layout import Layout
+    from raybench.performance_model.programs.program import usual_strategy
     from raybench.performance_model.programs.table import program_named
     from raybench.performance_model.step.request import EstimateRequest
 
     machine = machine_of(options)
-    options = replace(options, dtype=_dtype(options.dtype, machine.gpu))
+    program = program_named(options.program) if options.program is not None else None
+    said = _said(options)
+    strategy = usual_strategy(program, options.world_size) if options.strategy is None else options.strategy
+    options = replace(options, dtype=_dtype(options.dtype, machine.gpu), strategy=strategy)
     given_ranks = at_least_one(options.gpus_per_node, "--gpus-per-node")
     ranks_per_node = given_ranks or (machine.node.gpus if machine.node else 8)
     at_least_one(options.accumulation, "--gradient-accumulation-steps")
@@ -180,14 +184,15 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         power_watts=_power(options.power_limit, machine.gpu),
         gradients_known=options.gradient_dtype is not None,
         mean_tokens=at_least_one(options.mean_tokens, "--mean-tokens"),
-        program=program_named(options.program) if options.program is not None else None,
-        said=_said(options),
+        program=program,
+        said=said,
     )
 
 
 def _said(options: EstimateOptions) -> frozenset[str]:
-    """The fields of a program's facts that are given: of flags those that are set."""
+    """The strategy, and the fields of a program's facts, that are given: of flags those that are set."""
     given = {
+        "strategy": options.strategy,
         "kernels": options.kernels,
         "loss": options.loss,
         "compiled": options.compile,

@@ -1,6 +1,7 @@
 """``--program``: what a program decides is taken as it has it, and what it has not is not tried."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from raybench.cli.estimate import command as estimate
 from raybench.cli.planning.plan import command as plan
 from raybench.errors import UsageError
 from raybench.performance_model.estimate import estimate as estimated
-from raybench.performance_model.programs.program import Fact, every_name
+from raybench.performance_model.programs.program import Fact, Program, every_name
 from raybench.performance_model.programs.table import PROGRAMS, program_named
-from raybench.performance_model.programs.taken import refused, with_program
+from raybench.performance_model.programs.taken import checked, refused, taken_in_short, what_is_taken, with_program
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.services.estimate import EstimateOptions, estimate_request
 
@@ -90,7 +91,7 @@ def test_an_unknown_program_is_answered_with_the_nearest_and_all() -> None:
 @pytest.mark.parametrize(
     ("program", "arguments", "why"),
     [
-        ("torchtitan", ("--strategy", "zero1"), "torchtitan has no zero1; it has ddp, fsdp"),
+        ("torchtitan", ("--strategy", "zero1"), "torchtitan has no zero1; it has fsdp, fsdp-grad-op, fsdp-hybrid, ddp"),
         ("megatron-lm", ("--strategy", "zero2"), "Megatron-LM has no zero2"),
         ("transformers", ("--strategy", "ddp", "--pp", "2"), "transformers has no --pipeline-parallel"),
         ("torchtitan", ("--strategy", "fsdp", "--lora-rank", "8"), "trains no adapters that way"),
@@ -109,6 +110,29 @@ def test_what_a_program_has_not_is_refused(program: str, arguments: tuple[str, .
     with pytest.raises(UsageError, match=why):
         told(*asked, "--program", program)
     assert told(*asked)["strategy"] == arguments[1]
+
+
+@pytest.mark.parametrize("ranks", [1, 8])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
+def test_where_nobody_says_the_strategy_is_one_that_the_program_has(program: Program, ranks: int) -> None:
+    options = EstimateOptions(gpu="h100", world_size=ranks, program=program.name)
+    request = with_program(checked(estimate_request(options)))
+    assert request.setup.strategy in program.strategies
+    assert (
+        what_is_taken(request)["strategy"] == f"{request.setup.strategy}, the usual one of {program.title} (--strategy)"
+    )
+    assert f"has it: {request.setup.strategy} (no --strategy)" in taken_in_short(request)
+    said = with_program(estimate_request(replace(options, strategy=request.setup.strategy)))
+    assert (said.setup, "strategy" in what_is_taken(said)) == (request.setup, False)
+
+
+def test_one_rank_has_no_strategy_that_its_program_lacks() -> None:
+    one = ("--world-size", "1", "--gpu", "H100")
+    for program, strategy in (("torchtitan", "zero1"), ("openrlhf", "ddp")):
+        with pytest.raises(UsageError, match=f"has no {strategy}"):
+            told(*one, "--program", program, "--strategy", strategy)
+    one_gpu = ("tiny", "--nodes", "1", "--gpus-per-node", "1", "--gpu", "H100")
+    assert {way["strategy"] for way in planned(*one_gpu, "--program", "openrlhf")["ways"]} == {"zero2"}
 
 
 @pytest.mark.parametrize(

@@ -90,10 +90,10 @@ class Fact:
 class Program:
     """A program: ``facts`` of it, of which the first that holds counts for a field.
 
-    ``strategies``, ``cuts`` and ``methods``: what it has of each. ``selective``: whether its selective
-    checkpointing keeps what torchtitan's does, else why not. ``whole_experts``: whether those that are spread are
-    whole on tensor ranks; None: either. ``deals_sequences``: whether each of the ranks that a sequence is cut over
-    has an early part and a late one. ``recomputes_modules``: whether it computes single modules again, as
+    ``strategies``, ``cuts`` and ``methods``: what it has of each, the usual strategy first. ``selective``: whether its
+    selective checkpointing keeps what torchtitan's does, else why not. ``whole_experts``: whether those that are
+    spread are whole on tensor ranks; None: either. ``deals_sequences``: whether each of the ranks that a sequence is
+    cut over has an early part and a late one. ``recomputes_modules``: whether it computes single modules again, as
     Megatron-LM. ``planned``: what a plan has it told, before its facts. ``timing``: the program by whose published
     step times it is judged (``step/spreads.py``). ``starts``: whose command a plan prints; ``settings``: its own
     words for what a plan decides, where it prints no command, with ``{batch}``, ``{accumulation}``, ``{samples}``
@@ -120,6 +120,13 @@ class Program:
     def names(self) -> tuple[str, ...]:
         """By which it may be asked for."""
         return self.name, *self.aliases
+
+
+def usual_strategy(program: Program | None, world_size: int) -> Strategy:
+    """Where nobody says: the program's first, and of one rank, which spreads nothing, DDP if it has that."""
+    if program is None or (world_size == 1 and "ddp" in program.strategies):
+        return "ddp"
+    return program.strategies[0]
 
 
 def told(fact: Fact, program: str, compute: str) -> str:

@@ -68,20 +68,25 @@ def what_is_taken(request: EstimateRequest) -> Mapping[str, str]:
     if program is None:
         return {}
     taken = {LABELS[fact.name]: told(fact, program.title, request.dtype) for fact in request.taken}
-    return {"program": program.title, **taken}
+    strategy = f"{request.setup.strategy}, the usual one of {program.title} (--strategy)"
+    usual = {} if "strategy" in request.said else {"strategy": strategy}
+    return {"program": program.title, **usual, **taken}
 
 
 def taken_in_short(request: EstimateRequest) -> str:
     """``as torchtitan has it: kernels fused, loss fused``; empty where nothing was taken."""
     program = request.program
-    words = ", ".join(in_short(fact, request.dtype) for fact in request.taken)
-    return f"as {program.title} has it: {words}" if program is not None and words else ""
+    if program is None:
+        return ""
+    usual = [] if "strategy" in request.said else [f"{request.setup.strategy} (no --strategy)"]
+    words = ", ".join([*usual, *(in_short(fact, request.dtype) for fact in request.taken)])
+    return f"as {program.title} has it: {words}" if words else ""
 
 
 def refused(program: Program, request: EstimateRequest) -> str | None:
     """Why the program cannot train so: a strategy, a way to cut the model, or adapters that it has not; else None."""
     setup, title = request.setup, program.title
-    if setup.strategy not in program.strategies and request.layout.world_size > 1:
+    if setup.strategy not in program.strategies:
         return f"{title} has no {setup.strategy}; it has {', '.join(program.strategies)} (--strategy)"
     cut = next((one for one in _cuts_of(request) if one not in program.cuts), None)
     if cut is not None:

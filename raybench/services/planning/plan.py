@@ -191,6 +191,7 @@ def _machine(options: PlanOptions) -> EstimateOptions:
         options.machine,
         world_size=options.nodes * per_node,
         gpus_per_node=per_node,
+        strategy=options.machine.strategy or "ddp",  # each way has its own
         lora_rank=(options.machine.lora_rank or _LORA_RANK) if adapters else 0,
         qlora=options.method == "qlora",
     )

@@ -33,7 +33,7 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
     from raybench.performance_model.parallel.recomputed_modules import check_modules, modules_of
     from raybench.performance_model.training_setup import TrainingSetup, heaviest, strategy_named
 
-    strategy = strategy_named(options.strategy)
+    strategy = strategy_named(options.strategy or "ddp")
     length = options.sequence_length
     setup = TrainingSetup(
         batch_size=options.batch_size,

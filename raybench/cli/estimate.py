@@ -127,6 +127,9 @@ _OPTIONS: list[Any] = [
                  "sets it; H100 and H200 SXM.  [default: 700]"),
     click.option("--lora-rank", type=int, default=0, help="Train adapters of this rank only; the base is frozen."),
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
+    click.option("--lora-dropout/--no-lora-dropout", default=None, help="Whether adapters drop a part of what they "
+                 "read, whose masks are kept: TRL's and ms-swift's default, not peft's own.  [default: the program's, "
+                 "else unknown, both are counted with]"),
     click.option("--autocast/--no-autocast", default=True, help="With --lora-rank: autocast or mixed precision "
                  "casts; or, in a loop of one's own over a model in 16 bits, each adapter in fp32 its own input, which "
                  "is kept (peft).  [default: on]"),

@@ -89,6 +89,7 @@ class EstimateOptions:
     power_limit: float | None = None
     lora_rank: int = 0
     lora_targets: str | None = None
+    lora_dropout: bool | None = None
     autocast: bool = True
     qlora: bool = False
     base_dtype: str | None = None
@@ -183,6 +184,7 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         loss_known=options.loss is not None,
         power_watts=_power(options.power_limit, machine.gpu),
         gradients_known=options.gradient_dtype is not None,
+        adapter_dropout_known=options.lora_dropout is not None,
         mean_tokens=at_least_one(options.mean_tokens, "--mean-tokens"),
         program=program,
         said=said,
@@ -208,6 +210,7 @@ def _said(options: EstimateOptions) -> frozenset[str]:
         "flash_attention": options.no_flash_attention or None,
         "offloads_activations": options.offload_activations or None,
         "packing": options.base_dtype,
+        "adapter_dropout": options.lora_dropout,
     }
     return frozenset(name for name, value in given.items() if value is not None)
 

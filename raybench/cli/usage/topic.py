@@ -40,8 +40,8 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "Model": (
         "--hidden-dims", "--layers", "--hidden-size", "--heads", "--kv-heads", "--intermediate-size", "--vocabulary",
         "--weights", "--kernels", "--loss", "--no-flash-attention", "--native-attention", "--masked-attention",
-        "--dropout", "--autocast", "--lora-rank", "--lora-alpha", "--lora-targets", "--adapter", "--qlora",
-        "--base-dtype",
+        "--dropout", "--autocast", "--lora-rank", "--lora-alpha", "--lora-targets", "--lora-dropout", "--adapter",
+        "--qlora", "--base-dtype",
     ),
     "Parallelism": (
         "--sharding", "--shards", "--bucket-mib", "--bucket-view", "--comm-hook", "--powersgd-rank",

@@ -190,4 +190,6 @@ def _with(request: EstimateRequest, fact: Fact) -> EstimateRequest:
         return replace(request, loss_known=known)
     if fact.name == "gradient_bytes":
         return replace(request, gradients_known=known)
+    if fact.name == "adapter_dropout":
+        return replace(request, adapter_dropout_known=known)
     return replace(request, reduce_bytes=value) if fact.name == "reduce_bytes" else request

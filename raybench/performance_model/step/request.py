@@ -23,8 +23,9 @@ class EstimateRequest:
     Without a ``network`` nothing that takes its time is estimated; ``network_unknown`` says what to give,
     ``price_unknown`` why a node type has no list price. Where the
     kernels or the loss are not known, the setup has those that take most memory, and what takes least counts as well.
-    ``gradients_known``: the type in which they are added up was given. ``mean_tokens``: of a sample, where samples are
-    packed to the sequence length, or where attention is masked padded to it.
+    ``gradients_known``: the type in which they are added up was given. ``adapter_dropout_known``: whether adapters
+    have a dropout was; else the setup has one, which takes most, and the least has none. ``mean_tokens``: of a sample,
+    where samples are packed to the sequence length, or where attention is masked padded to it.
     ``power_watts``: what each GPU is limited to; None: to what it was made for. ``program``: that trains, where it is
     named; ``said``: the fields of its facts that the user gave, which win, ``taken`` what was taken of it, ``asked``
     the request before that.
@@ -49,6 +50,7 @@ class EstimateRequest:
     loss_known: bool = True
     power_watts: float | None = None
     gradients_known: bool = False
+    adapter_dropout_known: bool = True
     mean_tokens: int | None = None
     program: Program | None = None
     said: frozenset[str] = frozenset()
@@ -126,6 +128,8 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
         lean = replace(lean, gradient_bytes=min(lean.gradient_bytes, lean.compute_bytes))
     if not request.is_known:  # most programs update with one fused kernel
         lean = replace(lean, fused_optimizer=True)
+    if not request.adapter_dropout_known:
+        lean = replace(lean, adapter_dropout=False)
     opened = {fact.name: not fact.value for fact in request.taken if fact.is_open and isinstance(fact.value, bool)}
     lean = replace(lean, **opened)  # type: ignore[arg-type]  # flags of the setup, by its program's releases
     if not request.loss_known:

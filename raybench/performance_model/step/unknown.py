@@ -48,7 +48,7 @@ def _open_fabric(request: EstimateRequest) -> str:
 
 
 def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
-    """Options that nobody gives and that widen the step's bounds, which hold either way."""
+    """Options that nobody gives and that widen the bounds of the step or of memory, which hold either way."""
     setup, gpu = request.setup, request.gpu
     of_kernels = setup.has_separate_kernels is None
     of_attention = gpu is not None and has_slower_attention(gpu, setup) and setup.native_attention is None
@@ -58,6 +58,7 @@ def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
         "--loss": setup.loss_open,
         "--native-attention": of_attention,
         "--masked-attention": may_be_masked(setup),
+        "--lora-dropout": setup.lora_rank > 0 and not request.adapter_dropout_known,
         "--expert-tensor-parallel": len(layouts_meant(request.model, request.layout)) > 1,
     }
     return tuple(name for name, is_open in open_options.items() if is_open)

@@ -16,7 +16,8 @@ def as_run(request: "EstimateRequest", *, is_trained: bool) -> "EstimateRequest"
 
     Replicas are started by raybench train (``is_trained``: it has the model) or by trl: neither compiles, nor gives
     attention a mask, and memory lies between the two. All else is started by trl alone: transformers' kernels and loss,
-    FlashAttention-2, and a base as peft prepares it.
+    FlashAttention-2, a base as peft prepares it, and LoRA with a dropout (trl/trainer/model_config.py,
+    lora_dropout 0.05).
     """
     if not request.setup.lora_rank or not (is_packed(request) or request.setup.masked_attention):
         return request
@@ -34,4 +35,4 @@ def _by_trl(request: "EstimateRequest") -> "EstimateRequest":
     setup = heaviest(request.setup, kernels_known=request.kernels_known, loss_known=request.loss_known)
     native = False if setup.native_attention is None and is_packed(request) else setup.native_attention
     setup = replace(setup, loss_open=False, native_attention=native)
-    return replace(request, setup=setup, kernels_known=True, loss_known=True)
+    return replace(request, setup=setup, kernels_known=True, loss_known=True, adapter_dropout_known=True)

@@ -52,6 +52,7 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
         lora_rank=options.lora_rank,
         autocast=options.autocast,
         lora_targets=targets,
+        adapter_dropout=options.lora_dropout is not False,
         quantized=options.qlora or options.base_dtype is not None,
         packing=_packing(options),
         moment_bytes=_moment_bytes(options),

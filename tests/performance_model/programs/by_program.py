@@ -69,11 +69,13 @@ def as_user_says(run: PublishedRun, program: str | None) -> EstimateRequest:
         **{name: getattr(hand.setup, name) for name in _SAID},
         compiled=hand.setup.compiled if program else None,
         bucket_view=True,
+        adapter_dropout=True,  # as nobody says it
         gradients_kept=hand.setup.gradients_kept or (hand.setup.strategy == "ddp" and hand.layout.world_size > 1),
     )
     known = {"compiled": setup.compiled, "sequence_parallel": hand.setup.sequence_parallel}
     said = {name for name, value in known.items() if value is not None}
     request = replace(hand, setup=setup, kernels_known=False, loss_known=False, gradients_known=False, reduce_bytes=4)
+    request = replace(request, adapter_dropout_known=False)
     if program in _OPEN:
         request, chosen = _chosen(request, hand)
         said |= chosen

@@ -7,6 +7,7 @@ import pytest
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.programs.taken import with_program
 from raybench.performance_model.step.request import EstimateRequest, least_setup
+from raybench.performance_model.step.unknown import unsaid_of
 from raybench.services.estimate import EstimateOptions, estimate_request
 
 
@@ -81,3 +82,26 @@ def test_dropout_of_adapters_is_open_instructs_default() -> None:
     request = asked("open-instruct", lora_rank=16)
     assert request.setup.adapter_dropout
     assert least_setup(request).adapter_dropout
+
+
+def test_dropout_of_adapters_is_open_where_nobody_says_it() -> None:
+    """A 7B QLoRA that fits without it was told to fit in any case: many programs have one by default."""
+    options = EstimateOptions(gpu="h100", model="llama-2-7b", lora_rank=16, qlora=True, sequence_length=4096)
+    unsaid, on, off = (
+        estimate(estimate_request(replace(options, lora_dropout=said, kernels="plain", loss="plain")))
+        for said in (None, True, False)
+    )
+    assert (unsaid.peak, unsaid.least_peak) == (on.peak, off.least_peak)
+    assert unsaid.peak > 1.05 * off.peak
+    assert on.least_peak > off.least_peak
+    assert ["--lora-dropout" in unsaid_of(one.request) for one in (unsaid, on, off)] == [True, False, False]
+    whole = estimate_request(replace(options, lora_rank=0, qlora=False))
+    assert "--lora-dropout" not in unsaid_of(whole)
+
+
+@pytest.mark.parametrize(("program", "is_open"), [("torchtune", False), ("litgpt", False), ("trl", True)])
+def test_what_is_said_of_dropout_of_adapters_wins_over_a_program(program: str, is_open: bool) -> None:
+    assert asked(program, lora_rank=16).adapter_dropout_known is not is_open
+    for said in (True, False):
+        request = asked(program, lora_rank=16, lora_dropout=said)
+        assert (request.setup.adapter_dropout, least_setup(request).adapter_dropout) == (said, said)

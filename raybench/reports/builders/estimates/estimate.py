@@ -146,9 +146,13 @@ def _with_pools(memory: MemoryParts) -> str:
 def _to_tell(estimate: EstimateReport) -> str:
     """What a user can say to know more; nothing where both are said, and what programs keep with them differs."""
     said = estimate.step_seconds is not None and not {"--kernels", "--loss"} & {*estimate.not_said}
+    if said and "--lora-dropout" in estimate.not_said:
+        return "say --lora-dropout or --no-lora-dropout, or "
     if said:
         return "both are said, and what programs keep with them differs: "
-    return f"say {'' if estimate.program else '--program, or '}--kernels and --loss, or "
+    adapts = "--lora-dropout" in estimate.not_said
+    options = "--kernels, --loss and --lora-dropout" if adapts else "--kernels and --loss"
+    return f"say {'' if estimate.program else '--program, or '}{options}, or "
 
 
 def _nearest(memory: MemoryParts, lead: str) -> str:

@@ -61,7 +61,7 @@ def test_without_a_program_nothing_is_taken() -> None:
         (("--masked-attention",), "attention with a mask"),
         (("--reduce-dtype", "bf16"), "gradients reduced in"),
         (("--parameter-dtype", "bf16"), "weights stored in"),
-        (("--reduce-last",), "each micro-batch reduced"),
+        (("--reduce-each",), "each micro-batch reduced"),
     ],
 )
 def test_what_the_user_says_wins(option: tuple[str, ...], name: str) -> None:
@@ -80,6 +80,32 @@ def test_what_a_program_leaves_to_its_users_stays_open() -> None:
     for kernels, loss in (("plain", "transformers"), ("fused", "chunked")):
         said = with_program(estimate_request(EstimateOptions(program="transformers", kernels=kernels, gpu="h100")))
         assert (said.setup.loss, said.loss_known) == (loss, True)
+
+
+@pytest.mark.parametrize(
+    ("program", "said", "other"),
+    [
+        ("torchtitan", "--reduce-last", "--reduce-each"),
+        ("torchtune", "--reduce-last", "--reduce-each"),
+        ("megatron-lm", "--compile", "--no-compile"),
+        ("megatron-bridge", "--compile", "--no-compile"),
+        ("gpt-neox", "--compile", "--no-compile"),
+        ("nanogpt", "--dtype fp8", "--dtype fp16"),
+        ("nanogpt", "--cpu-offload optimizer", "--cpu-offload none"),
+        ("deepspeed-chat", "--dtype fp8", "--dtype bf16"),
+        ("raybench", "--offload-activations", "--activation-checkpointing"),
+    ],
+)
+def test_an_option_that_a_program_has_not_is_refused(program: str, said: str, other: str) -> None:
+    asked = ("--model", "gpt2", "--world-size", "8", "--gpu", "H100", "--gradient-accumulation-steps", "2")
+    with pytest.raises(UsageError, match=f"has no {said} "):
+        told(*asked, "--program", program, *said.split())
+    assert told(*asked, "--program", program, *other.split())["program"] == program
+
+
+def test_a_plan_refuses_an_option_that_its_program_has_not() -> None:
+    with pytest.raises(UsageError, match="Megatron-LM has no --compile"):
+        planned(*PLAN, "--program", "megatron-lm", "--compile")
 
 
 def test_an_unknown_program_is_answered_with_the_nearest_and_all() -> None:

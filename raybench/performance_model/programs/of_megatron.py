@@ -1,13 +1,20 @@
 """Programs that cut models as Megatron-LM does, each with what its files say (read in November 2026)."""
 
-from raybench.performance_model.programs.program import COMPUTED, Fact, Program
+from raybench.performance_model.programs.program import COMPUTED, Fact, Lack, Program
 
 _OF_MEGATRON = "megatron/core"
+
+
+def compiles_functions_alone(source: str) -> Lack:
+    """Single functions are compiled at most, and no option has all of a model compiled."""
+    return Lack(option="--compile", name="compiled", value=True, source=f"{source}: single functions at most")
+
 
 MEGATRON_BRIDGE = Program(
     name="megatron-bridge",
     title="Megatron-Bridge",
     aliases=("nemo", "nemo-framework"),
+    lacks=(compiles_functions_alone(f"{_OF_MEGATRON}/jit.py"),),
     strategies=("ddp", "zero1"),
     cuts=("tensor", "context", "pipeline", "expert"),
     methods=("full", "lora", "qlora"),
@@ -38,6 +45,7 @@ GPT_NEOX = Program(
     name="gpt-neox",
     title="GPT-NeoX",
     aliases=("neox", "pythia"),
+    lacks=(compiles_functions_alone("megatron/training.py"),),
     strategies=("ddp", "zero1", "zero2"),
     cuts=("tensor", "pipeline"),
     settings=(

@@ -4,7 +4,7 @@ Read in November 2026.
 """
 
 from raybench.performance_model.programs.of_transformers import WITH_LIGER
-from raybench.performance_model.programs.program import COMPUTED, Fact, Program
+from raybench.performance_model.programs.program import COMPUTED, Fact, Lack, Program
 from raybench.performance_model.training_setup import Strategy
 
 _FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
@@ -16,6 +16,11 @@ RAYBENCH = Program(
     name="raybench",
     title="raybench train",
     strategies=("ddp", *_FSDP),
+    lacks=(
+        Lack(option="--offload-activations", name="offloads_activations", value=True, source="raybench train --help"),
+        Lack(option="--cpu-offload optimizer", name="offload", value="optimizer", source="raybench train --help"),
+        Lack(option="--cpu-offload all", name="offload", value="all", source="raybench train --help"),
+    ),
     methods=("full", "lora", "qlora"),
     starts="raybench",
     facts=(
@@ -85,6 +90,10 @@ PRIME_RL = Program(
 VERL = Program(
     name="verl",
     title="verl (SFT)",
+    lacks=(
+        Lack(option="--reduce-last", name="reduces_each", value=False, source="verl/trainer/fsdp_sft_trainer.py sets "
+             "no gradient sync"),
+    ),
     strategies=_FSDP,
     cuts=("context",),
     methods=("full", "lora"),
@@ -163,6 +172,10 @@ DEEPSPEED_CHAT = Program(
     name="deepspeed-chat",
     title="DeepSpeed-Chat",
     aliases=("deepspeedexamples", "dschat"),
+    lacks=(
+        Lack(option="--dtype fp8", name="dtype", value="fp8", source=f"{_DSCHAT}, --dtype"),
+        Lack(option="--compile", name="compiled", value=True, source=_DSCHAT),
+    ),
     strategies=("ddp", "zero1", "zero2", "zero3"),
     methods=("full", "lora"),
     timing="transformers",

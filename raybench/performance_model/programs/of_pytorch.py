@@ -1,6 +1,6 @@
 """Programs of PyTorch's own kernels and parallelisms, each with what its files say (read in November 2026)."""
 
-from raybench.performance_model.programs.program import COMPUTED, Fact, Program
+from raybench.performance_model.programs.program import COMPUTED, Fact, Lack, Program
 from raybench.performance_model.training_setup import Strategy
 
 # Whose instructions their attention has, PyTorch's scaled_dot_product_attention, is left open: on Hopper and Blackwell
@@ -13,6 +13,10 @@ TORCHTUNE = Program(
     name="torchtune",
     title="torchtune",
     strategies=_FSDP,
+    lacks=(
+        Lack(option="--reduce-last", name="reduces_each", value=False, source="recipes/full_finetune_distributed.py "
+             "sets no gradient sync"),
+    ),
     cuts=("tensor", "context"),
     methods=("full", "lora", "qlora"),
     selective="it computes again all of a block, or of each so many a layer",
@@ -87,6 +91,11 @@ NANOGPT = Program(
     name="nanogpt",
     title="nanoGPT",
     strategies=("ddp",),
+    lacks=(
+        Lack(option="--dtype fp8", name="dtype", value="fp8", source="train.py, dtype"),
+        Lack(option="--offload-activations", name="offloads_activations", value=True, source="train.py"),
+        Lack(option="--cpu-offload optimizer", name="offload", value="optimizer", source="train.py"),
+    ),
     settings=(
         "--batch_size={batch} --block_size={length}, and --gradient_accumulation_steps so that a step "
         "has {samples} samples"

@@ -87,17 +87,35 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lack:
+    """An ``option`` that a program cannot be told: a ``value`` of a setup's field, or of ``dtype``, and its ``source``.
+
+    Only of what is surely not there: a fact that an option contradicts is no such thing, people change programs.
+    """
+
+    option: str
+    name: str
+    value: Value
+    source: str
+
+    def __post_init__(self) -> None:
+        if self.name not in {*LABELS, "dtype", "offload"}:
+            raise ValueError(f"a program lacks no {self.name}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """A program: ``facts`` of it, of which the first that holds counts for a field.
 
     ``strategies``, ``cuts`` and ``methods``: what it has of each, the usual strategy first. ``selective``: whether its
     selective checkpointing keeps what torchtitan's does, else why not. ``whole_experts``: whether those that are
     spread are whole on tensor ranks; None: either. ``deals_sequences``: whether each of the ranks that a sequence is
-    cut over has an early part and a late one. ``recomputes_modules``: whether it computes single modules again, as
-    Megatron-LM. ``planned``: what a plan has it told, before its facts. ``timing``: the program by whose published
-    step times it is judged (``step/spreads.py``). ``starts``: whose command a plan prints; ``settings``: its own
-    words for what a plan decides, where it prints no command, with ``{batch}``, ``{accumulation}``, ``{samples}``
-    of a step, ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or false).
+    cut over has an early part and a late one. ``lacks``: options that it has not. ``recomputes_modules``: whether it
+    computes single modules again, as Megatron-LM. ``planned``: what a plan has it told, before its facts. ``timing``:
+    the program by whose published step times it is judged (``step/spreads.py``). ``starts``: whose command a plan
+    prints; ``settings``: its own words for what a plan decides, where it prints no command, with ``{batch}``,
+    ``{accumulation}``, ``{samples}`` of a step, ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or
+    false).
     """
 
     name: str
@@ -107,6 +125,7 @@ class Program:
     aliases: tuple[str, ...] = ()
     cuts: tuple[Cut, ...] = ()
     methods: tuple[Method, ...] = ("full",)
+    lacks: tuple[Lack, ...] = ()
     selective: bool | str = False
     recomputes_modules: bool = False
     whole_experts: bool | None = None

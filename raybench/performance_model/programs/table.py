@@ -1,11 +1,11 @@
 """The programs that are known, each with what its files say."""
 
 from raybench.errors import unknown_name
-from raybench.performance_model.programs.of_megatron import OF_MEGATRON
+from raybench.performance_model.programs.of_megatron import OF_MEGATRON, compiles_functions_alone
 from raybench.performance_model.programs.of_others import OF_OTHERS
 from raybench.performance_model.programs.of_pytorch import OF_PYTORCH
 from raybench.performance_model.programs.of_transformers import OF_THE_TRAINER, OF_TRANSFORMERS, WITH_LIGER, WITH_PEFT
-from raybench.performance_model.programs.program import Fact, Program, every_name
+from raybench.performance_model.programs.program import Fact, Lack, Program, every_name
 from raybench.performance_model.training_setup import Strategy
 
 _ALL_FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
@@ -16,6 +16,10 @@ TORCHTITAN = Program(
     timing="torchtitan",
     strategies=(*_ALL_FSDP, "ddp"),  # torchtitan/config/configs.py, data_parallel_shard_degree -1
     cuts=("tensor", "context", "pipeline", "expert"),
+    lacks=(
+        Lack(option="--reduce-last", name="reduces_each", value=False, source="torchtitan/trainer.py sets no gradient "
+             "sync"),
+    ),
     selective=True,
     whole_experts=True,  # ranks of experts are those of shards and tensors (torchtitan/models/common/MOE_SHARDING.md)
     starts="torchtitan",
@@ -47,6 +51,7 @@ MEGATRON_LM = Program(
     title="Megatron-LM",
     aliases=("megatron", "megatron-core", "megatron-swift"),
     strategies=("ddp", "zero1"),
+    lacks=(compiles_functions_alone("megatron/core/jit.py"),),
     cuts=("tensor", "context", "pipeline", "expert"),
     selective="it computes attention again alone, of which flash attention keeps next to nothing",
     recomputes_modules=True,

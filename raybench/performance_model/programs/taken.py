@@ -99,7 +99,14 @@ def refused(program: Program, request: EstimateRequest) -> str | None:
     method = method_of(setup)
     if method not in program.methods:
         return f"{title} trains no adapters that way ({method}); it has {', '.join(program.methods)}"
-    return _refused_in_part(program, setup)
+    return _lacking(program, request) or _refused_in_part(program, setup)
+
+
+def _lacking(program: Program, request: EstimateRequest) -> str | None:
+    """The same of a single option."""
+    known = {"dtype": request.dtype}
+    lack = next((one for one in program.lacks if known.get(one.name, _of_setup(request, one.name)) == one.value), None)
+    return f"{program.title} has no {lack.option} ({lack.source}); leave it out" if lack else None
 
 
 def _refused_in_part(program: Program, setup: TrainingSetup) -> str | None:
@@ -121,9 +128,9 @@ def checked(request: EstimateRequest) -> EstimateRequest:
 
 
 def with_method(request: EstimateRequest) -> EstimateRequest:
-    """The request, as its program trains such parameters by any strategy. Raises UsageError where it trains none."""
+    """The request, as its program can train it by any strategy. Raises UsageError where none can be."""
     program = request.program
-    if program is not None and method_of(request.setup) not in program.methods:
+    if program is not None and (method_of(request.setup) not in program.methods or _lacking(program, request)):
         checked(replace(request, setup=replace(request.setup, strategy=program.strategies[0])))
     return request
 
@@ -169,9 +176,12 @@ def _holds(fact: Fact, request: EstimateRequest) -> bool:
 def _known(request: EstimateRequest, name: str) -> Value | None:
     """A field's value; None where it is not known."""
     is_open = {"kernels": not request.kernels_known, "loss": not request.loss_known}
-    if name == "reduces_each":
-        return not request.setup.whole_gradients
-    return None if is_open.get(name) else getattr(request.setup, name)
+    return None if is_open.get(name) else _of_setup(request, name)
+
+
+def _of_setup(request: EstimateRequest, name: str) -> Value | None:
+    value: Value | None = getattr(request.setup, name, None)
+    return not request.setup.whole_gradients if name == "reduces_each" else value
 
 
 def _with(request: EstimateRequest, fact: Fact) -> EstimateRequest:

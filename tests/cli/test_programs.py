@@ -2,8 +2,9 @@
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -11,10 +12,10 @@ from raybench.cli.estimate import command as estimate
 from raybench.cli.planning.plan import command as plan
 from raybench.errors import UsageError
 from raybench.performance_model.estimate import estimate as estimated
-from raybench.performance_model.programs.program import Fact, Program, every_name
+from raybench.performance_model.programs.program import LOSSES, Fact, Program, every_name
 from raybench.performance_model.programs.table import PROGRAMS, program_named
 from raybench.performance_model.programs.taken import checked, refused, taken_in_short, what_is_taken, with_program
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.training_setup import Loss, TrainingSetup
 from raybench.services.estimate import EstimateOptions, estimate_request
 
 ON_64 = ("--model", "llama-8b", "--world-size", "64", "--node-type", "p5.48xlarge", "--strategy", "fsdp")
@@ -215,6 +216,24 @@ def test_bounds_hold_for_what_the_program_leaves_open_and_for_no_more(
     (fast, slow), (least, most) = found["step_seconds"], whole["step_seconds"]
     assert least <= fast <= slow <= most
     assert (slow == pytest.approx(most)) is is_slowest
+
+
+def test_each_loss_is_one_of_the_option_or_in_words() -> None:
+    """``fused-fp32`` and others were shown as the program has them, and are no values of ``--loss``."""
+    option = next(one for one in estimate.params if one.name == "loss")
+    assert isinstance(option.type, click.Choice)
+    assert {*get_args(Loss)} == {*option.type.choices, *LOSSES}
+    assert not {*option.type.choices} & {*LOSSES}
+    asked = ("--world-size", "8", "--gpu", "H100", "--program")
+    assert told(*asked, "megatron-lm")["basis"]["loss"].startswith("fused over fp32 logits, as Megatron-LM")
+    assert "loss in 16 bits throughout" in told(*asked, "openrlhf")["taken"]
+
+
+def test_a_range_with_kernels_and_loss_said_is_of_what_programs_keep() -> None:
+    asked = ["--gpu", "H100", "--strategy", "fsdp", "--kernels", "fused", "--loss", "chunked", "--batch-size", "3"]
+    shown = " ".join(CliRunner().invoke(estimate, asked).output.replace("#", "").split())
+    assert "as programs keep less or more for their backward pass, a GPU has 79.11 GiB; say --program, or" in shown
+    assert "heaviest" not in shown
 
 
 def test_a_screen_says_what_was_taken() -> None:

@@ -49,6 +49,14 @@ LABELS = SIZES | {
     "adapter_dropout": "dropout of adapters",
     "whole_state": "state whole",
 }
+# Losses that --loss has no value for, in words; others are as it has them.
+LOSSES: Mapping[str, str] = MappingProxyType({
+    "compiled": "compiled with the model",
+    "fused-fp32": "fused over fp32 logits",
+    "narrow": "in 16 bits throughout",
+    "transformers-whole": "transformers from 4.49 on",
+    "transformers-kept": "transformers with all fp32 logits kept",
+})  # fmt: skip
 # Of a flag, in short, that it is so and that it is not; of others the label, and "no" before it.
 _FLAGS = {
     "compiled": ("compiled", "not compiled"),
@@ -162,6 +170,7 @@ def in_words(fact: Fact, compute: str) -> str:
         value = compute if fact.value == COMPUTED else _TYPES.get(str(fact.value), str(fact.value))
     else:
         value = str(fact.value)
+        value = LOSSES.get(value, value) if fact.name == "loss" else value
     if fact.is_open:
         return "either" if isinstance(fact.value, bool) else f"at most {value}"
     return value

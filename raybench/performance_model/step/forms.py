@@ -86,4 +86,4 @@ def _named(request: EstimateRequest, layout: Layout) -> str:
     named = [f"the leanest {' and '.join(kinds)}"] if kinds else []
     if len(layouts_meant(request.model, request.layout)) > 1:
         named.append(f"experts {'whole on tensor ranks' if layout.has_whole_experts else 'cut over tensor ranks'}")
-    return ", ".join(named) or "programs that keep least"
+    return ", ".join(named) or "a program that keeps little"

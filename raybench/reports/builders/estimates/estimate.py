@@ -119,10 +119,8 @@ def _fit(estimate: EstimateReport) -> str:
             f"{_nearest(memory, '; fits in any case')}"
         )
     if memory.fits is None:
-        return (
-            f"it may fit: {in_gib(least)} with the leanest kernels and loss, {in_gib(memory.peak)} with the heaviest "
-            f"that may be meant{has}; {_to_tell(estimate)}measure it{_nearest(memory, '; fits in any case')}"
-        )
+        why, to_tell = _why_unclear(estimate, least)
+        return f"it may fit: {why}{has}; {to_tell}measure it{_nearest(memory, '; fits in any case')}"
     nothing = "; nothing that was tried makes it fit: take a smaller model, a shorter sequence or a larger GPU"
     return f"it does not fit: {between}{has}{_nearest(memory, '; nearest that fits') or nothing}"
 
@@ -143,16 +141,14 @@ def _with_pools(memory: MemoryParts) -> str:
     return f"{needed}, and {in_gib(memory.peak)} with what PyTorch's allocator holds besides"
 
 
-def _to_tell(estimate: EstimateReport) -> str:
-    """What a user can say to know more; nothing where both are said, and what programs keep with them differs."""
-    said = estimate.step_seconds is not None and not {"--kernels", "--loss"} & {*estimate.not_said}
-    if said and "--lora-dropout" in estimate.not_said:
-        return "say --lora-dropout or --no-lora-dropout, or "
-    if said:
-        return "both are said, and what programs keep with them differs: "
-    adapts = "--lora-dropout" in estimate.not_said
-    options = "--kernels, --loss and --lora-dropout" if adapts else "--kernels and --loss"
-    return f"say {'' if estimate.program else '--program, or '}{options}, or "
+def _why_unclear(estimate: EstimateReport, least: int) -> tuple[str, str]:
+    """The least and the most memory with what makes the difference, and what a user can say to know more."""
+    most, named = estimate.memory.peak, estimate.program is not None
+    if estimate.step_seconds is not None and not {"--kernels", "--loss"} & {*estimate.not_said}:
+        by = "by what is not said of it" if named else "as programs keep less or more for their backward pass"
+        return f"{in_gib(least)} to {in_gib(most)}, {by}", "" if named else "say --program, or "
+    kinds = f"{in_gib(least)} with the leanest kernels and loss, {in_gib(most)} with the heaviest that may be meant"
+    return kinds, f"say {'' if named else '--program, or '}--kernels and --loss, or "
 
 
 def _nearest(memory: MemoryParts, lead: str) -> str:

@@ -112,8 +112,8 @@ _OPTIONS: list[Any] = [
                  "transformers' sdpa is with padded samples (not with packing or flash_attention_2): all scores, by a "
                  "slower kernel.  [default: unknown where it may be, the bounds hold either way]"),
     click.option("--dropout/--no-dropout", default=None, help="Whether what attention and the MLP give is dropped in "
-                 "part, whose masks are kept: Megatron-LM's default.  [default: as the model's config.json has it; a "
-                 "preset drops nothing]"),
+                 "part, whose masks are kept: Megatron-LM's default.  [default: unknown with such a program, both are "
+                 "counted with; else as the model's config.json has it; a preset drops nothing]"),
     click.option("--bucket-view/--no-bucket-view", default=None, help="DDP with gradient_as_bucket_view, as raybench "
                  "trains, or with buckets as a copy of the gradients.  [default: the program's, else on]"),
     click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones "

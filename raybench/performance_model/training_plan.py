@@ -16,7 +16,7 @@ from raybench.performance_model.parallel.part import part_of, spare_places
 from raybench.performance_model.programs.program import usual_strategy
 from raybench.performance_model.programs.taken import refused, with_program
 from raybench.performance_model.programs.torchtitan import by_torchtitan, torchtitan_config
-from raybench.performance_model.step.request import EstimateRequest, least_setup, most_setup
+from raybench.performance_model.step.request import EstimateRequest, least_model, least_setup, most_setup
 from raybench.performance_model.training_setup import Strategy
 
 _AS_FAST = 1.05
@@ -336,15 +336,16 @@ def _way(request: EstimateRequest, samples_per_rank: int, fitting_only: bool = F
     setup = replace(request.setup, gradients_kept=True, whole_gradients=request.adds_up_whole)
     asked = replace(request, setup=setup)
     most = request.sure_bytes
-    for fits, fitting in ((True, most_setup(setup)), (None, least_setup(asked))):
+    forms = ((True, request.model, most_setup(setup)), (None, least_model(asked), least_setup(asked)))
+    for fits, model, fitting in forms:
         times = max(1, samples_per_rank)
         alone = replace(fitting, batch_size=1)
-        if estimate_memory(request.model, alone, request.layout, accumulation=times).peak > most:
+        if estimate_memory(model, alone, request.layout, accumulation=times).peak > most:
             if fitting_only:
                 return None
             continue
         upper = _largest(request, samples_per_rank)
-        largest = largest_batch(request.model, fitting, request.layout, most, most=upper, accumulation=times)
+        largest = largest_batch(model, fitting, request.layout, most, most=upper, accumulation=times)
         batch = next(size for size in range(largest, 0, -1) if _divides(size, samples_per_rank, request.layout))
         found = Way(estimate=_estimate(asked, batch, samples_per_rank), fits=fits)
         return _with_room(found) if fits else found

@@ -211,6 +211,7 @@ def _said(options: EstimateOptions) -> frozenset[str]:
         "offloads_activations": options.offload_activations or None,
         "packing": options.base_dtype,
         "adapter_dropout": options.lora_dropout,
+        "drops": options.dropout,
     }
     return frozenset(name for name, value in given.items() if value is not None)
 

@@ -13,7 +13,8 @@ Starts = Literal["", "torchtitan", "megatron-lm", "transformers", "raybench"]
 Value = bool | int | float | str
 
 COMPUTED = "computed"  # of a size in bytes: the type of the computation
-# What a fact may be of: fields of a setup, by the name that a user reads, and which of them are sizes of an element.
+# What a fact may be of: fields of a setup, and whether the model drops, by the name that a user reads; and which of
+# them are sizes of an element.
 SIZES = {
     "gradient_bytes": "gradients added up in",
     "reduce_bytes": "gradients reduced in",
@@ -47,6 +48,7 @@ LABELS = SIZES | {
     "frozen_inputs": "inputs of frozen layers",
     "optimizer_weights": "weights in the optimizer",
     "adapter_dropout": "dropout of adapters",
+    "drops": "dropout",
     "whole_state": "state whole",
 }
 # Losses that --loss has no value for, in words; others are as it has them.

@@ -71,6 +71,8 @@ MEGATRON_LM = Program(
              "accumulate_allreduce_grads_in_fp32", strategies=("zero1",), is_default=True),
         Fact(name="fused_optimizer", value=True, source="megatron/core/optimizer/__init__.py, FusedAdam"),
         Fact(name="joined_projections", value=True, source="megatron/core/transformer/attention.py, linear_qkv"),
+        Fact(name="drops", value=True, source="megatron/core/transformer/transformer_config.py, hidden_dropout 0.1; 0 "
+             "in examples/llama/train_llama3_8b_h100_fp8.sh", is_open=True),
     ),
 )  # fmt: skip
 

@@ -23,6 +23,13 @@ from raybench.performance_model.training_setup import Strategy, TrainingSetup, h
 
 # Fields that `heaviest` decides where nobody says them.
 _DECIDED = ("on_streams", "wide_scores", "holds_inputs", "upcast")
+# Fields of a request that say whether a fact's value is known.
+_KNOWN_BY = {
+    "kernels": "kernels_known",
+    "loss": "loss_known",
+    "gradient_bytes": "gradients_known",
+    "adapter_dropout": "adapter_dropout_known",
+}
 PLANNED_STRATEGIES: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp", "fsdp-hybrid")
 _CUTS: dict[Cut, str] = {
     "tensor": "--tensor-parallel",
@@ -191,15 +198,11 @@ def _with(request: EstimateRequest, fact: Fact) -> EstimateRequest:
     if fact.name == "reduces_each":
         whole = not value and request.accumulation > 1
         return replace(request, setup=replace(setup, whole_gradients=whole), taken=taken)
+    if fact.name == "drops":
+        return replace(request, model=replace(request.model, drops=bool(value)), dropout_known=known, taken=taken)
     if fact.name == "bucket_view" and not value:  # gradients that are no views are let go (zero_grad, from PyTorch 2.0)
         setup = replace(setup, gradients_kept=request.accumulation > 1)
     request = replace(request, setup=replace(setup, **{fact.name: value}), taken=taken)
-    if fact.name == "kernels":
-        return replace(request, kernels_known=known)
-    if fact.name == "loss":
-        return replace(request, loss_known=known)
-    if fact.name == "gradient_bytes":
-        return replace(request, gradients_known=known)
-    if fact.name == "adapter_dropout":
-        return replace(request, adapter_dropout_known=known)
+    if fact.name in _KNOWN_BY:
+        return replace(request, **{_KNOWN_BY[fact.name]: known})  # type: ignore[arg-type]
     return replace(request, reduce_bytes=value) if fact.name == "reduce_bytes" else request

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory, largest_batch
-from raybench.performance_model.step.request import EstimateRequest, least_setup, most_setup
+from raybench.performance_model.step.request import EstimateRequest, least_model, least_setup, most_setup
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
@@ -25,7 +25,7 @@ def least_memory(request: EstimateRequest) -> MemoryEstimate:
     """Of the form that takes least."""
     setup, times = least_setup(request), request.accumulation
     least = (
-        estimate_memory(request.model, setup, one, accumulation=times)
+        estimate_memory(least_model(request), setup, one, accumulation=times)
         for one in layouts_meant(request.model, request.layout)
     )
     return min(least, key=lambda memory: memory.needed)
@@ -44,12 +44,13 @@ def most_peak(request: EstimateRequest, peak: int) -> int:
 def largest_batches(request: EstimateRequest) -> LargestBatch:
     """By doubling and bisection, within what is sure to fit."""
 
-    def largest(setup: TrainingSetup, layout: Layout) -> int:
-        return largest_batch(request.model, setup, layout, request.sure_bytes, accumulation=request.accumulation)
+    def largest(model: Transformer, setup: TrainingSetup, layout: Layout) -> int:
+        return largest_batch(model, setup, layout, request.sure_bytes, accumulation=request.accumulation)
 
-    sure = min(largest(setup, layout) for setup, layout in _heaviest(request))
+    sure = min(largest(request.model, setup, layout) for setup, layout in _heaviest(request))
+    model, least = least_model(request), least_setup(request)
     lean, layout = max(
-        ((largest(least_setup(request), one), one) for one in layouts_meant(request.model, request.layout)),
+        ((largest(model, least, one), one) for one in layouts_meant(request.model, request.layout)),
         key=lambda pair: pair[0],
     )
     return LargestBatch(sure=sure, lean=max(sure, lean), lean_is=_named(request, layout) if lean > sure else "")
@@ -84,6 +85,11 @@ def _named(request: EstimateRequest, layout: Layout) -> str:
     kinds = [] if request.kernels_known else ["kernels"]
     kinds += [] if request.loss_known else ["loss"]
     named = [f"the leanest {' and '.join(kinds)}"] if kinds else []
+    named += ["no dropout"] * (not request.dropout_known or _adapters_may_drop(request))
     if len(layouts_meant(request.model, request.layout)) > 1:
         named.append(f"experts {'whole on tensor ranks' if layout.has_whole_experts else 'cut over tensor ranks'}")
     return ", ".join(named) or "a program that keeps little"
+
+
+def _adapters_may_drop(request: EstimateRequest) -> bool:
+    return request.setup.lora_rank > 0 and not request.adapter_dropout_known

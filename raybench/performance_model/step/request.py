@@ -24,8 +24,9 @@ class EstimateRequest:
     ``price_unknown`` why a node type has no list price. Where the
     kernels or the loss are not known, the setup has those that take most memory, and what takes least counts as well.
     ``gradients_known``: the type in which they are added up was given. ``adapter_dropout_known``: whether adapters
-    have a dropout was; else the setup has one, which takes most, and the least has none. ``mean_tokens``: of a sample,
-    where samples are packed to the sequence length, or where attention is masked padded to it.
+    have a dropout was; else the setup has one, which takes most, and the least has none. ``dropout_known``: the same of
+    what attention and the MLP give, which is the model's. ``mean_tokens``: of a sample, where samples are packed to the
+    sequence length, or where attention is masked padded to it.
     ``power_watts``: what each GPU is limited to; None: to what it was made for. ``program``: that trains, where it is
     named; ``said``: the fields of its facts that the user gave, which win, ``taken`` what was taken of it, ``asked``
     the request before that.
@@ -51,6 +52,7 @@ class EstimateRequest:
     power_watts: float | None = None
     gradients_known: bool = False
     adapter_dropout_known: bool = True
+    dropout_known: bool = True
     mean_tokens: int | None = None
     program: Program | None = None
     said: frozenset[str] = frozenset()
@@ -105,6 +107,11 @@ def most_setup(setup: TrainingSetup) -> TrainingSetup:
     return replace(setup, loss="transformers") if setup.compiles_loss else setup
 
 
+def least_model(request: EstimateRequest) -> Transformer:
+    """The model, without dropout where nobody says whether it has one."""
+    return request.model if request.dropout_known else replace(request.model, drops=False)
+
+
 def least_setup(request: EstimateRequest) -> TrainingSetup:
     """The setup with what takes least memory, wherever the request leaves it open: fused kernels differ as well."""
     # DeepSpeed's bf16 optimizer shards state over replicas without ZeRO as well, and has whole gradients in fp32; that
@@ -130,7 +137,8 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
         lean = replace(lean, fused_optimizer=True)
     if not request.adapter_dropout_known:
         lean = replace(lean, adapter_dropout=False)
-    opened = {fact.name: not fact.value for fact in request.taken if fact.is_open and isinstance(fact.value, bool)}
+    flags = (fact for fact in request.taken if fact.is_open and isinstance(fact.value, bool) and fact.name != "drops")
+    opened = {fact.name: not fact.value for fact in flags}
     lean = replace(lean, **opened)  # type: ignore[arg-type]  # flags of the setup, by its program's releases
     if not request.loss_known:
         return replace(lean, loss="chunked")

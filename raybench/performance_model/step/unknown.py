@@ -58,6 +58,7 @@ def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
         "--loss": setup.loss_open,
         "--native-attention": of_attention,
         "--masked-attention": may_be_masked(setup),
+        "--dropout": not request.dropout_known,
         "--lora-dropout": setup.lora_rank > 0 and not request.adapter_dropout_known,
         "--expert-tensor-parallel": len(layouts_meant(request.model, request.layout)) > 1,
     }

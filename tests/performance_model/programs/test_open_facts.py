@@ -105,3 +105,16 @@ def test_what_is_said_of_dropout_of_adapters_wins_over_a_program(program: str, i
     for said in (True, False):
         request = asked(program, lora_rank=16, lora_dropout=said)
         assert (request.setup.adapter_dropout, least_setup(request).adapter_dropout) == (said, said)
+
+
+@pytest.mark.parametrize("program", ["megatron-lm", "megatron-deepspeed"])
+def test_dropout_is_open_with_megatrons_kind_of_program(program: str) -> None:
+    """They drop unless they are told 0, as scripts of Llama do: a GPT-2 that ran out of memory was told to fit."""
+    options = {"model": "gpt2-xl", "batch_size": 16, "strategy": "ddp"}
+    unsaid, on, off = (estimate(asked(program, **options, dropout=said)) for said in (None, True, False))
+    assert (unsaid.peak, unsaid.least_peak) == (on.peak, off.least_peak)
+    assert on.least_peak > off.peak > off.least_peak / 1.01
+    assert ["--dropout" in unsaid_of(one.request) for one in (unsaid, on, off)] == [True, False, False]
+    batches = [one.largest_batch for one in (unsaid, on, off)]
+    assert [one.sure for one in batches if one] == [batches[1].sure] * 2 + [batches[2].sure]  # type: ignore[union-attr]
+    assert unsaid.nearest is None or unsaid.nearest.run.peak <= unsaid.request.sure_bytes

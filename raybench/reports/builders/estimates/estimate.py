@@ -144,11 +144,14 @@ def _with_pools(memory: MemoryParts) -> str:
 def _why_unclear(estimate: EstimateReport, least: int) -> tuple[str, str]:
     """The least and the most memory with what makes the difference, and what a user can say to know more."""
     most, named = estimate.memory.peak, estimate.program is not None
+    drops = [name for name in ("--dropout", "--lora-dropout") if name in estimate.not_said]
     if estimate.step_seconds is not None and not {"--kernels", "--loss"} & {*estimate.not_said}:
         by = "by what is not said of it" if named else "as programs keep less or more for their backward pass"
-        return f"{in_gib(least)} to {in_gib(most)}, {by}", "" if named else "say --program, or "
+        to_say = ([] if named else ["--program"]) + [f"{name} or --no-{name[2:]}" for name in drops]
+        return f"{in_gib(least)} to {in_gib(most)}, {by}", f"say {', or '.join(to_say)}, or " if to_say else ""
+    *options, last = ("--kernels", "--loss", *drops)
     kinds = f"{in_gib(least)} with the leanest kernels and loss, {in_gib(most)} with the heaviest that may be meant"
-    return kinds, f"say {'' if named else '--program, or '}--kernels and --loss, or "
+    return kinds, f"say {'' if named else '--program, or '}{', '.join(options)} and {last}, or "
 
 
 def _nearest(memory: MemoryParts, lead: str) -> str:

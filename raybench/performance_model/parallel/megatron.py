@@ -1,8 +1,10 @@
 """How Megatron-LM and NeMo train a model, as far as the memory of a rank depends on it."""
 
 from dataclasses import replace
+from typing import Any
 
 from raybench.performance_model.layout import Layout
+from raybench.performance_model.programs.of_megatron import FUSED_ADAM, LEAN_KERNELS, LOSS_IN_PLACE
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
@@ -25,13 +27,10 @@ def is_megatrons(model: Transformer, setup: TrainingSetup, layout: Layout) -> bo
 
 
 def as_megatrons(setup: TrainingSetup) -> TrainingSetup:
-    """With its lean kernels (keys and values of groups of heads as they are, SiLU computed again), and its loss.
-
-    That casts the logits to fp32 and computes on them in place (core/tensor_parallel/cross_entropy.py). Its Adam is one
-    kernel for all parameters (Apex's or Transformer Engine's FusedAdam, core/optimizer/__init__.py).
-    """
+    """With its lean kernels (keys and values of groups of heads as they are, SiLU computed again), Adam and loss."""
     unsaid = setup.loss_open and setup.loss == "plain" and setup.compute_bytes < _FP32_BYTES
-    return replace(setup, keeps_least=True, fused_optimizer=True, loss="fused-fp32" if unsaid else setup.loss)
+    own: dict[str, Any] = {fact.name: fact.value for fact in (LEAN_KERNELS, FUSED_ADAM, *[LOSS_IN_PLACE] * unsaid)}
+    return replace(setup, **own)
 
 
 def as_cut(setup: TrainingSetup) -> TrainingSetup:

@@ -10,6 +10,21 @@ def compiles_functions_alone(source: str) -> Lack:
     return Lack(option="--compile", name="compiled", value=True, source=f"{source}: single functions at most")
 
 
+# Of Megatron-Core, whoever trains with it: a lean SwiGLU, whose SiLU is computed again, and an Adam that is one kernel.
+LEAN_KERNELS = Fact(name="keeps_least", value=True, source=f"{_OF_MEGATRON}/fusions/fused_bias_swiglu.py",
+                    needs={"kernels": "fused"})  # fmt: skip
+FUSED_ADAM = Fact(name="fused_optimizer", value=True, source=f"{_OF_MEGATRON}/optimizer/__init__.py, FusedAdam")
+# Logits are cast to fp32, and the loss is computed on them in place.
+LOSS_IN_PLACE = Fact(name="loss", value="fused-fp32", source=f"{_OF_MEGATRON}/tensor_parallel/cross_entropy.py",
+                     is_default=True)  # fmt: skip
+OF_MEGATRON_CORE: tuple[Fact, ...] = (
+    LEAN_KERNELS,
+    Fact(name="compiled", value=False, source=f"{_OF_MEGATRON}/transformer"),
+    Fact(name="masked_attention", value=False, source=f"{_OF_MEGATRON}/transformer/enums.py, AttnMaskType.causal"),
+    FUSED_ADAM,
+    Fact(name="joined_projections", value=True, source=f"{_OF_MEGATRON}/transformer/attention.py, linear_qkv"),
+)
+
 MEGATRON_BRIDGE = Program(
     name="megatron-bridge",
     title="Megatron-Bridge",
@@ -24,20 +39,15 @@ MEGATRON_BRIDGE = Program(
     facts=(
         Fact(name="kernels", value="fused", source="src/megatron/bridge/models/gpt_provider.py, "
              "transformer_engine_layer_spec", is_default=True),
-        Fact(name="keeps_least", value=True, source=f"{_OF_MEGATRON}/fusions/fused_bias_swiglu.py",
-             needs={"kernels": "fused"}),
-        Fact(name="compiled", value=False, source=f"{_OF_MEGATRON}/transformer"),
         Fact(name="loss", value="fused", source="src/megatron/bridge/recipes/llama/h100/llama3.py, "
              "cross_entropy_fusion_impl te", methods=("full",), is_default=True),
         Fact(name="loss", value="fused-fp32", source="src/megatron/bridge/recipes/llama/h100/llama3.py, no fused "
              "cross entropy with adapters", is_default=True),
         Fact(name="native_attention", value=True, source="src/megatron/bridge/recipes/llama/h100/llama3.py, "
              "attention_backend of Transformer Engine", is_default=True),
-        Fact(name="masked_attention", value=False, source=f"{_OF_MEGATRON}/transformer/enums.py, AttnMaskType.causal"),
         Fact(name="gradient_bytes", value=4, source="src/megatron/bridge/training/mixed_precision.py, "
              "grad_reduce_in_fp32", is_default=True),
-        Fact(name="fused_optimizer", value=True, source=f"{_OF_MEGATRON}/optimizer/__init__.py, FusedAdam"),
-        Fact(name="joined_projections", value=True, source=f"{_OF_MEGATRON}/transformer/attention.py, linear_qkv"),
+        *OF_MEGATRON_CORE,
     ),
 )  # fmt: skip
 

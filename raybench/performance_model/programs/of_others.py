@@ -4,18 +4,15 @@ Read in November 2026.
 """
 
 from raybench.performance_model.programs.of_transformers import WITH_LIGER
-from raybench.performance_model.programs.program import COMPUTED, Fact, Lack, Program
-from raybench.performance_model.training_setup import Strategy
+from raybench.performance_model.programs.program import COMPILED, COMPUTED, EAGER, FSDP, Fact, Lack, Program
 
-_FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
-_COMPILED, _EAGER = {"compiled": True}, {"compiled": False}
 _DSCHAT = "applications/DeepSpeed-Chat/training/step1_supervised_finetuning/main.py"
 _MASKED_CE = "nemo_automodel/components/loss/masked_ce.py, MaskedCrossEntropy of logits.float()"
 
 RAYBENCH = Program(
     name="raybench",
     title="raybench train",
-    strategies=("ddp", *_FSDP),
+    strategies=("ddp", *FSDP),
     lacks=(
         Lack(option="--offload-activations", name="offloads_activations", value=True, source="raybench train --help"),
         Lack(option="--cpu-offload optimizer", name="offload", value="optimizer", source="raybench train --help"),
@@ -26,13 +23,13 @@ RAYBENCH = Program(
     facts=(
         Fact(name="compiled", value=False, source="raybench train --compile", is_default=True),
         Fact(name="kernels", value="fused", source="raybench/benchmarks/training/strategies.py, torch.compile",
-             needs=_COMPILED),
+             needs=COMPILED),
         Fact(name="kernels", value="plain", source="raybench/benchmarks/training/models/transformer.py"),
         Fact(name="loss", value="plain", source="raybench/benchmarks/training/step.py, outside of what is compiled"),
         Fact(name="masked_attention", value=False, source="raybench/benchmarks/training/models/transformer.py, "
              "is_causal"),
         Fact(name="reduce_bytes", value=4, source="raybench train --comm-hook", is_default=True),
-        Fact(name="reduces_each", value=False, source="raybench train --reduce-each", strategies=_FSDP,
+        Fact(name="reduces_each", value=False, source="raybench train --reduce-each", strategies=FSDP,
              is_default=True),
         Fact(name="bucket_view", value=True, source="raybench/benchmarks/training/strategies.py", strategies=("ddp",)),
         Fact(name="on_streams", value=False, source="raybench/benchmarks/training/strategies.py, fully_shard"),
@@ -47,7 +44,7 @@ NEMO_AUTOMODEL = Program(
     name="nemo-automodel",
     title="NeMo Automodel",
     aliases=("automodel",),
-    strategies=("ddp", *_FSDP),
+    strategies=("ddp", *FSDP),
     cuts=("tensor", "context", "pipeline", "expert"),
     methods=("full", "lora", "qlora"),
     facts=(
@@ -62,7 +59,7 @@ NEMO_AUTOMODEL = Program(
         Fact(name="parameter_bytes", value=COMPUTED, source="nemo_automodel/_transformers/auto_model.py, torch_dtype "
              "auto", is_default=True),
         Fact(name="reduces_each", value=False, source="nemo_automodel/components/distributed/config.py, "
-             "defer_fsdp_grad_sync", strategies=_FSDP, is_default=True),
+             "defer_fsdp_grad_sync", strategies=FSDP, is_default=True),
         Fact(name="on_streams", value=False, source="nemo_automodel/components/distributed/fsdp2.py, fully_shard"),
     ),
 )  # fmt: skip
@@ -76,7 +73,7 @@ PRIME_RL = Program(
     facts=(
         Fact(name="compiled", value=True, source="prime_rl/configs/trainer.py, compile", is_default=True),
         # compiled a layer at a time: which of its kernels that fuses is open
-        Fact(name="kernels", value="plain", source="src/prime_rl/trainer/models/layers", needs=_EAGER),
+        Fact(name="kernels", value="plain", source="src/prime_rl/trainer/models/layers", needs=EAGER),
         Fact(name="loss", value="transformers-kept", source="src/prime_rl/trainer/sft/train.py; in chunks since "
              "fused_lm_head_token_chunk_size is set", is_open=True),
         Fact(name="masked_attention", value=False, source="src/prime_rl/trainer/models/layers/attn.py"),
@@ -94,7 +91,7 @@ VERL = Program(
         Lack(option="--reduce-last", name="reduces_each", value=False, source="verl/trainer/fsdp_sft_trainer.py sets "
              "no gradient sync"),
     ),
-    strategies=_FSDP,
+    strategies=FSDP,
     cuts=("context",),
     methods=("full", "lora"),
     facts=(

@@ -1,18 +1,15 @@
 """Programs of PyTorch's own kernels and parallelisms, each with what its files say (read in November 2026)."""
 
-from raybench.performance_model.programs.program import COMPUTED, Fact, Lack, Program
-from raybench.performance_model.training_setup import Strategy
+from raybench.performance_model.programs.program import COMPILED, COMPUTED, EAGER, FSDP, Fact, Lack, Program
 
 # Whose instructions their attention has, PyTorch's scaled_dot_product_attention, is left open: on Hopper and Blackwell
 # it takes cuDNN's kernel first where cuDNN is newer than 9.15 (pytorch/pytorch of 2.13,
 # aten/src/ATen/native/transformers/cuda/sdp_utils.cpp), and FlashAttention-2 in 2.9 and before.
-_FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
-_COMPILED, _EAGER = {"compiled": True}, {"compiled": False}
 
 TORCHTUNE = Program(
     name="torchtune",
     title="torchtune",
-    strategies=_FSDP,
+    strategies=FSDP,
     lacks=(
         Lack(option="--reduce-last", name="reduces_each", value=False, source="recipes/full_finetune_distributed.py "
              "sets no gradient sync"),
@@ -26,7 +23,7 @@ TORCHTUNE = Program(
     ),
     facts=(
         Fact(name="compiled", value=False, source="recipes/configs/llama3_1/8B_full.yaml, compile", is_default=True),
-        Fact(name="kernels", value="fused", source="torchtune/training/_compile.py, each layer", needs=_COMPILED),
+        Fact(name="kernels", value="fused", source="torchtune/training/_compile.py, each layer", needs=COMPILED),
         Fact(name="kernels", value="plain", source="torchtune/modules/rms_norm.py and feed_forward.py"),
         Fact(name="loss", value="chunked", source="torchtune/modules/loss/cross_entropy_loss.py, "
              "LinearCrossEntropyLoss, of 8 chunks", is_default=True),
@@ -53,7 +50,7 @@ LITGPT = Program(
     name="litgpt",
     title="LitGPT",
     aliases=("lit-gpt",),
-    strategies=_FSDP,
+    strategies=FSDP,
     cuts=("tensor",),
     methods=("full", "lora", "qlora"),
     selective="it computes all of a block again",
@@ -63,7 +60,7 @@ LITGPT = Program(
     ),
     facts=(
         Fact(name="compiled", value=False, source="litgpt/finetune/lora.py", methods=("lora", "qlora")),
-        Fact(name="kernels", value="fused", source="litgpt/pretrain.py, torch.compile", needs=_COMPILED),
+        Fact(name="kernels", value="fused", source="litgpt/pretrain.py, torch.compile", needs=COMPILED),
         Fact(name="kernels", value="plain", source="litgpt/model.py, RMSNorm, LLaMAMLP"),
         Fact(name="parameter_bytes", value=COMPUTED, source="litgpt/finetune/lora.py: not with mixed precision",
              methods=("qlora",)),
@@ -76,9 +73,9 @@ LITGPT = Program(
         Fact(name="joined_projections", value=True, source="litgpt/model.py, CausalSelfAttention.qkv"),
         Fact(name="masked_attention", value=False, source="litgpt/model.py, is_causal without a mask"),
         Fact(name="reduces_each", value=False, source="litgpt/finetune/full.py and pretrain.py, no_backward_sync",
-             strategies=_FSDP),
+             strategies=FSDP),
         Fact(name="reduce_bytes", value=COMPUTED, source="src/lightning/fabric/plugins/precision/fsdp.py",
-             strategies=_FSDP),
+             strategies=FSDP),
         Fact(name="adapter_dropout", value=True, source="litgpt/finetune/lora.py, lora_dropout 0.05",
              methods=("lora", "qlora"), is_default=True),
         Fact(name="upcast", value=False, source="litgpt/finetune/lora.py, BitsandbytesPrecision", methods=("qlora",)),
@@ -102,10 +99,10 @@ NANOGPT = Program(
     ),
     facts=(
         Fact(name="compiled", value=True, source="train.py, compile", is_default=True),
-        Fact(name="kernels", value="fused", source="train.py, torch.compile", needs=_COMPILED),
-        Fact(name="kernels", value="plain", source="model.py, LayerNorm and MLP", needs=_EAGER),
-        Fact(name="loss", value="compiled", source="model.py, cross_entropy in GPT.forward", needs=_COMPILED),
-        Fact(name="loss", value="plain", source="model.py, cross_entropy under autocast", needs=_EAGER),
+        Fact(name="kernels", value="fused", source="train.py, torch.compile", needs=COMPILED),
+        Fact(name="kernels", value="plain", source="model.py, LayerNorm and MLP", needs=EAGER),
+        Fact(name="loss", value="compiled", source="model.py, cross_entropy in GPT.forward", needs=COMPILED),
+        Fact(name="loss", value="plain", source="model.py, cross_entropy under autocast", needs=EAGER),
         Fact(name="masked_attention", value=False, source="model.py, is_causal"),
         Fact(name="parameter_bytes", value=4, source="train.py, autocast"),
         Fact(name="bucket_view", value=False, source="train.py, DDP without gradient_as_bucket_view"),
@@ -118,7 +115,7 @@ LLM_FOUNDRY = Program(
     name="llm-foundry",
     title="llm-foundry",
     aliases=("llmfoundry", "composer", "mpt"),
-    strategies=("ddp", *_FSDP),
+    strategies=("ddp", *FSDP),
     cuts=("tensor",),
     methods=("full", "lora"),
     settings=(
@@ -139,9 +136,9 @@ LLM_FOUNDRY = Program(
         Fact(name="reduce_bytes", value=COMPUTED, source="scripts/train/yamls/pretrain/mpt-7b.yaml, mixed_precision "
              "PURE", is_default=True),
         Fact(name="reduces_each", value=True, source="composer/trainer/trainer.py, sync_context of a model that is "
-             "not DDP's", strategies=_FSDP),
+             "not DDP's", strategies=FSDP),
         Fact(name="on_streams", value=True, source="composer/distributed/dist_strategy.py, "
-             "FullyShardedDataParallel", strategies=_FSDP, is_default=True),
+             "FullyShardedDataParallel", strategies=FSDP, is_default=True),
         Fact(name="joined_projections", value=True, source="llmfoundry/models/layers/attention.py, Wqkv"),
         Fact(name="bucket_view", value=False, source="composer/distributed/dist_strategy.py, prepare_ddp_module",
              strategies=("ddp",)),
@@ -159,11 +156,11 @@ OLMO_CORE = Program(
         Fact(name="compiled", value=True, source="src/scripts/train/OLMo2/OLMo2-7B.py, compile_model",
              is_default=True),
         Fact(name="kernels", value="fused", source="src/olmo_core/nn/transformer/model.py, apply_compile",
-             needs=_COMPILED),
-        Fact(name="kernels", value="plain", source="src/olmo_core/nn/layer_norm.py", needs=_EAGER),
+             needs=COMPILED),
+        Fact(name="kernels", value="plain", source="src/olmo_core/nn/layer_norm.py", needs=EAGER),
         Fact(name="loss", value="compiled", source="src/olmo_core/nn/transformer/model.py, lm_head.compile",
-             needs=_COMPILED, is_default=True),
-        Fact(name="loss", value="plain", source="src/olmo_core/nn/functional/cross_entropy_loss.py", needs=_EAGER,
+             needs=COMPILED, is_default=True),
+        Fact(name="loss", value="plain", source="src/olmo_core/nn/functional/cross_entropy_loss.py", needs=EAGER,
              is_default=True),
         Fact(name="native_attention", value=False, source="src/olmo_core/nn/transformer/config.py, flash_2",
              is_default=True),
@@ -182,14 +179,14 @@ FMS_FSDP = Program(
     name="fms-fsdp",
     title="fms-fsdp",
     aliases=("foundation-model-stack",),
-    strategies=_FSDP,
+    strategies=FSDP,
     selective="it computes again all of each so many a block",
     settings="--batch_size={batch} --seq_length={length} --fsdp_activation_checkpointing={checkpointing}",
     facts=(
         Fact(name="compiled", value=True, source="fms_fsdp/config/training.py, use_torch_compile", is_default=True),
-        Fact(name="kernels", value="fused", source="main_training_llama.py, torch.compile", needs=_COMPILED),
+        Fact(name="kernels", value="fused", source="main_training_llama.py, torch.compile", needs=COMPILED),
         Fact(name="kernels", value="plain", source="main_training_llama.py, LLaMA of foundation-model-stack",
-             needs=_EAGER),
+             needs=EAGER),
         Fact(name="loss", value="narrow", source="fms_fsdp/utils/train_utils.py, CrossEntropyLoss of the model's "
              "16-bit logits"),
         Fact(name="masked_attention", value=False, source="main_training_llama.py, is_causal"),
@@ -203,7 +200,7 @@ FMS_FSDP = Program(
 MAXTEXT = Program(
     name="maxtext",
     title="MaxText",
-    strategies=_FSDP,
+    strategies=FSDP,
     cuts=("tensor", "context", "pipeline", "expert"),
     settings=(
         "per_device_batch_size={batch} gradient_accumulation_steps={accumulation} "

@@ -1,11 +1,10 @@
 """Programs that train models of transformers, each with what its files say (read in November 2026)."""
 
-from raybench.performance_model.programs.program import COMPUTED, Fact, Method, Program
+from raybench.performance_model.programs.program import COMPILED, COMPUTED, FSDP, Fact, Method, Program
 from raybench.performance_model.training_setup import Strategy
 
-_FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
 _ADAPTERS: tuple[Method, ...] = ("lora", "qlora")
-_EVERY: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "zero3", *_FSDP)
+_EVERY: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "zero3", *FSDP)
 _WHOLE: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "zero3")
 _ITS_LOSS = "transformers/loss/loss_utils.py, ForCausalLMLoss"
 _LIGER = "liger_kernel/ops/fused_linear_cross_entropy.py"
@@ -16,19 +15,19 @@ OF_THE_TRAINER: tuple[Fact, ...] = (
     Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, get_data_types",
          strategies=("zero1", "zero2"), is_default=True),
     Fact(name="parameter_bytes", value=4, source="accelerate/accelerator.py, upcast under FSDP's mixed precision",
-         strategies=_FSDP, methods=("full",), is_default=True),
+         strategies=FSDP, methods=("full",), is_default=True),
     Fact(name="reduce_bytes", value=COMPUTED, source="accelerate/utils/dataclasses.py, set_mixed_precision",
-         strategies=_FSDP, is_default=True),
-    Fact(name="reduces_each", value=False, source="accelerate/accelerator.py, no_sync", strategies=_FSDP,
+         strategies=FSDP, is_default=True),
+    Fact(name="reduces_each", value=False, source="accelerate/accelerator.py, no_sync", strategies=FSDP,
          is_default=True),
     Fact(name="bucket_view", value=False, source="accelerate/utils/dataclasses.py, gradient_as_bucket_view",
          strategies=("ddp",), is_default=True),
     Fact(name="fused_optimizer", value=False, source="transformers/training_args.py, adamw_torch, its fused one from "
          "transformers 5 on", is_open=True),
     Fact(name="on_streams", value=True, source="accelerate/utils/dataclasses.py, fsdp_version: 1 by default",
-         strategies=_FSDP, is_open=True),
+         strategies=FSDP, is_open=True),
     Fact(name="holds_inputs", value=True, source="transformers/modeling_utils.py, use_reentrant up to transformers 4",
-         strategies=_FSDP, methods=_ADAPTERS, needs={"checkpointing": True}, is_open=True),
+         strategies=FSDP, methods=_ADAPTERS, needs={"checkpointing": True}, is_open=True),
 )  # fmt: skip
 # Dropout of peft's adapters is their user's choice.
 WITH_PEFT: tuple[Fact, ...] = (
@@ -189,22 +188,22 @@ MS_SWIFT = Program(
 XTUNER = Program(
     name="xtuner",
     title="XTuner",
-    strategies=("ddp", "zero1", "zero2", "zero3", *_FSDP),
+    strategies=("ddp", "zero1", "zero2", "zero3", *FSDP),
     cuts=("context", "expert"),
     methods=("full", *_ADAPTERS),
     facts=(
         # its V1 trains by fully_shard, V0 by DDP and DeepSpeed
-        Fact(name="compiled", value=True, source="xtuner/v1/config/fsdp.py, torch_compile", strategies=_FSDP,
+        Fact(name="compiled", value=True, source="xtuner/v1/config/fsdp.py, torch_compile", strategies=FSDP,
              is_default=True),
         Fact(name="kernels", value="fused", source="xtuner/v1/config/fsdp.py, torch_compile",
-             strategies=_FSDP, needs={"compiled": True}),
+             strategies=FSDP, needs=COMPILED),
         Fact(name="loss", value="plain", source="xtuner/v1/loss/ce_loss.py, mode eager; others in chunks",
-             strategies=_FSDP, is_open=True),
+             strategies=FSDP, is_open=True),
         Fact(name="parameter_bytes", value=4, source="xtuner/v1/config/fsdp.py, param_dtype of FSDP's policy alone",
-             strategies=_FSDP, is_default=True),
-        Fact(name="reduce_bytes", value=COMPUTED, source="xtuner/v1/config/fsdp.py, reduce_dtype", strategies=_FSDP,
+             strategies=FSDP, is_default=True),
+        Fact(name="reduce_bytes", value=COMPUTED, source="xtuner/v1/config/fsdp.py, reduce_dtype", strategies=FSDP,
              is_default=True),
-        Fact(name="on_streams", value=False, source="xtuner/v1/model/base.py, fully_shard", strategies=_FSDP),
+        Fact(name="on_streams", value=False, source="xtuner/v1/model/base.py, fully_shard", strategies=FSDP),
         Fact(name="kernels", value="plain", source="xtuner/model/modules/dispatch/__init__.py, USE_TRITON_KERNEL",
              is_default=True),
         Fact(name="loss", value="transformers", source=_ITS_LOSS, is_default=True),
@@ -247,7 +246,7 @@ OPEN_INSTRUCT = Program(
 FSDP_QLORA = Program(
     name="fsdp-qlora",
     title="fsdp_qlora",
-    strategies=("ddp", *_FSDP),
+    strategies=("ddp", *FSDP),
     methods=("full", *_ADAPTERS),
     facts=(
         Fact(name="kernels", value="plain", source="train.py, models of transformers"),

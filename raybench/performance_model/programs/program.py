@@ -12,6 +12,10 @@ Cut = Literal["tensor", "context", "pipeline", "expert"]
 Starts = Literal["", "torchtitan", "megatron-lm", "transformers", "raybench"]
 Value = bool | int | float | str
 
+FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
+# Of what a fact ``needs``: by torch.compile, or not.
+COMPILED: Mapping[str, Value] = MappingProxyType({"compiled": True})
+EAGER: Mapping[str, Value] = MappingProxyType({"compiled": False})
 COMPUTED = "computed"  # of a size in bytes: the type of the computation
 # What a fact may be of: fields of a setup, and whether the model drops, by the name that a user reads; and which of
 # them are sizes of an element.

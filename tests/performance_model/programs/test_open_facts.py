@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from raybench.performance_model.estimate import estimate
+from raybench.performance_model.parallel.megatron import as_megatrons
+from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.programs.taken import with_program
 from raybench.performance_model.step.request import EstimateRequest, least_setup
 from raybench.performance_model.step.unknown import unsaid_of
@@ -118,3 +120,14 @@ def test_dropout_is_open_with_megatrons_kind_of_program(program: str) -> None:
     batches = [one.largest_batch for one in (unsaid, on, off)]
     assert [one.sure for one in batches if one] == [batches[1].sure] * 2 + [batches[2].sure]  # type: ignore[union-attr]
     assert unsaid.nearest is None or unsaid.nearest.run.peak <= unsaid.request.sure_bytes
+
+
+def test_megatron_core_is_written_down_once() -> None:
+    """Each of its facts is the same one in both programs, and what is taken of it where nobody names a program."""
+    ours = [{fact.name: fact for fact in program_named(name).facts} for name in ("megatron-lm", "megatron-bridge")]
+    shared = ("keeps_least", "compiled", "masked_attention", "fused_optimizer", "joined_projections")
+    assert all(ours[0][name] is ours[1][name] for name in shared)
+    request = estimate_request(EstimateOptions(gpu="h100", strategy="zero1", kernels="fused"))
+    found = as_megatrons(request.setup)
+    for name in ("keeps_least", "fused_optimizer", "loss"):
+        assert getattr(found, name) == ours[0][name].value

@@ -175,7 +175,7 @@ class EstimateReport(PlainDocument):
     expert_tensor_parallel: int | None = None  # as asked
     measured: tuple[MeasuredSetting, ...] = ()
     program: str | None = None  # as asked; what was taken of it is in ``basis``
-    taken: str | None = None  # the same on one line
+    taken: str | None = None  # what matters most of it, in short
 
     @property
     def verdict(self) -> Verdict | None:

@@ -14,7 +14,7 @@ from raybench.documents.estimate import (
 )
 from raybench.performance_model.communication import Message
 from raybench.performance_model.estimate import Estimate
-from raybench.performance_model.programs.taken import taken_in_short, what_is_taken
+from raybench.performance_model.programs.taken import most_taken, what_is_taken
 from raybench.performance_model.step.bounds import model_flops_per_token
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.unknown import advice_on, caveats_of, unsaid_of
@@ -84,7 +84,7 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         counted_tokens_per_second=_counted(estimate),
         expert_tensor_parallel=request.layout.expert_cut,
         program=request.program.name if request.program else None,
-        taken=taken_in_short(request) or None,
+        taken=most_taken(request) or None,
     )
 
 

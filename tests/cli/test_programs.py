@@ -14,8 +14,16 @@ from raybench.errors import UsageError
 from raybench.performance_model.estimate import estimate as estimated
 from raybench.performance_model.programs.program import LOSSES, Fact, Program, every_name
 from raybench.performance_model.programs.table import PROGRAMS, program_named
-from raybench.performance_model.programs.taken import checked, refused, taken_in_short, what_is_taken, with_program
+from raybench.performance_model.programs.taken import (
+    checked,
+    most_taken,
+    refused,
+    taken_in_short,
+    what_is_taken,
+    with_program,
+)
 from raybench.performance_model.training_setup import Loss, TrainingSetup
+from raybench.reports.terminal.comment import comment
 from raybench.services.estimate import EstimateOptions, estimate_request
 
 ON_64 = ("--model", "llama-8b", "--world-size", "64", "--node-type", "p5.48xlarge", "--strategy", "fsdp")
@@ -236,11 +244,26 @@ def test_a_range_with_kernels_and_loss_said_is_of_what_programs_keep() -> None:
     assert "heaviest" not in shown
 
 
+@pytest.mark.parametrize("method", ["full", "lora", "qlora"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
+def test_what_was_taken_is_not_cut_on_a_screen(program: Program, method: str) -> None:
+    """Three rows of 80 columns had the first facts, whichever they were, and "..."."""
+    adapters = {} if method == "full" else {"lora_rank": 8, "qlora": method == "qlora"}
+    for strategy in program.strategies if method in program.methods else ():
+        options = EstimateOptions(program=program.name, strategy=strategy, activation_checkpointing=True, **adapters)
+        line = most_taken(with_program(estimate_request(options)))
+        assert len(list(comment(line, 80))) <= 3
+        options = replace(options, accumulation=4, strategy=None)
+        assert len(list(comment(most_taken(with_program(estimate_request(options))), 80))) <= 3
+
+
 def test_a_screen_says_what_was_taken() -> None:
     shown = " ".join(CliRunner().invoke(estimate, [*ON_64, "--program", "torchtitan", "--no-compile"]).output.split())
     assert "as torchtitan has it: loss at most plain, " in shown
-    assert "attention without a mask" in shown
+    assert "each micro-batch reduced, ...: --full" in shown
     assert "compiled" not in shown  # by who asks, and not by torchtitan
+    whole = " ".join(CliRunner().invoke(estimate, [*ON_64, "--program", "torchtitan", "--full"]).output.split())
+    assert "no, as torchtitan has it (torchtitan/models/common/attention.py, is_causal)" in whole
     assert "has it:" not in " ".join(CliRunner().invoke(estimate, list(ON_64)).output.split())
 
 

@@ -61,7 +61,7 @@ LOSSES: Mapping[str, str] = MappingProxyType({
     "fused-fp32": "fused over fp32 logits",
     "narrow": "in 16 bits throughout",
     "transformers-whole": "transformers from 4.49 on",
-    "transformers-kept": "transformers with all fp32 logits kept",
+    "transformers-kept": "transformers with fp32 logits kept",
 })  # fmt: skip
 # Of a flag, in short, that it is so and that it is not; of others the label, and "no" before it.
 _FLAGS = {

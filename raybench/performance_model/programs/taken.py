@@ -30,6 +30,8 @@ _KNOWN_BY = {
     "gradient_bytes": "gradients_known",
     "adapter_dropout": "adapter_dropout_known",
 }
+# On which memory and time hang most.
+_HANG_ON = ("loss", "kernels", "compiled", "gradient_bytes", "reduce_bytes", "reduces_each", "offloads_activations")
 PLANNED_STRATEGIES: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp", "fsdp-hybrid")
 _CUTS: dict[Cut, str] = {
     "tensor": "--tensor-parallel",
@@ -78,6 +80,17 @@ def what_is_taken(request: EstimateRequest) -> Mapping[str, str]:
     strategy = f"{request.setup.strategy}, the usual one of {program.title} (--strategy)"
     usual = {} if "strategy" in request.said else {"strategy": strategy}
     return {"program": program.title, **usual, **taken}
+
+
+def most_taken(request: EstimateRequest) -> str:
+    """The same of what memory and time hang on most, in three rows of a screen; the rest is where each has its source.
+
+    First what a program decides of its loss, then of its kernels, of its gradients, and where activations are.
+    """
+    named = {fact.name: fact for fact in request.taken}
+    most = tuple(named[name] for name in _HANG_ON if name in named)
+    words = taken_in_short(replace(request, taken=most))
+    return f"{words}, ...: --full" if words and len(most) < len(named) else words
 
 
 def taken_in_short(request: EstimateRequest) -> str:

@@ -185,6 +185,7 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         power_watts=_power(options.power_limit, machine.gpu),
         gradients_known=options.gradient_dtype is not None,
         adapter_dropout_known=options.lora_dropout is not None,
+        streams_known=False,
         mean_tokens=at_least_one(options.mean_tokens, "--mean-tokens"),
         program=program,
         said=said,

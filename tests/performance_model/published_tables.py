@@ -141,6 +141,7 @@ def _run(row: dict[str, str], model: Transformer) -> PublishedRun:
             gpu=gpu,
             memory_bytes=int(float(device) * 2**30) if device else gpu.memory_bytes,
             kernels_known=bool(row["kernels"]),
+            streams_known=bool(row["kernels"]),
             loss_known=bool(row["loss"]),
             power_watts=float(row["power_watts"]) if row["power_watts"] else None,
         ),

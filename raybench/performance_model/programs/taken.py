@@ -29,6 +29,7 @@ _KNOWN_BY = {
     "loss": "loss_known",
     "gradient_bytes": "gradients_known",
     "adapter_dropout": "adapter_dropout_known",
+    "on_streams": "streams_known",
 }
 # On which memory and time hang most.
 _HANG_ON = ("loss", "kernels", "compiled", "gradient_bytes", "reduce_bytes", "reduces_each", "offloads_activations")

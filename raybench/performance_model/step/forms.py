@@ -72,8 +72,8 @@ def _heaviest(request: EstimateRequest) -> list[tuple[TrainingSetup, Layout]]:
     model that was made without it keeps whole weights.
     """
     setup = most_setup(request.setup)
-    is_open = setup.on_streams and setup.strategy != "zero3" and not request.kernels_known
-    setups = [setup] + [replace(setup, on_streams=False)] * is_open
+    is_open = setup.strategy.startswith("fsdp") and not request.streams_known
+    setups = [setup] + [replace(setup, on_streams=not setup.on_streams)] * is_open
     by_anyone = request.program is None or request.program.name == "transformers"
     if setup.strategy == "zero3" and not setup.checkpointing and by_anyone:
         setups.append(replace(setup, graph_holds_weights=True))

@@ -25,7 +25,8 @@ class EstimateRequest:
     kernels or the loss are not known, the setup has those that take most memory, and what takes least counts as well.
     ``gradients_known``: the type in which they are added up was given. ``adapter_dropout_known``: whether adapters
     have a dropout was; else the setup has one, which takes most, and the least has none. ``dropout_known``: the same of
-    what attention and the MLP give, which is the model's. ``mean_tokens``: of a sample, where samples are packed to the
+    what attention and the MLP give, which is the model's. ``streams_known``: FSDP's form was given; else the
+    most is that of either, whatever the setup has. ``mean_tokens``: of a sample, where samples are packed to the
     sequence length, or where attention is masked padded to it.
     ``power_watts``: what each GPU is limited to; None: to what it was made for. ``program``: that trains, where it is
     named; ``said``: the fields of its facts that the user gave, which win, ``taken`` what was taken of it, ``asked``
@@ -53,6 +54,7 @@ class EstimateRequest:
     gradients_known: bool = False
     adapter_dropout_known: bool = True
     dropout_known: bool = True
+    streams_known: bool = True
     mean_tokens: int | None = None
     program: Program | None = None
     said: frozenset[str] = frozenset()

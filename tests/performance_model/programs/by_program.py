@@ -75,7 +75,7 @@ def as_user_says(run: PublishedRun, program: str | None) -> EstimateRequest:
     known = {"compiled": setup.compiled, "sequence_parallel": hand.setup.sequence_parallel}
     said = {name for name, value in known.items() if value is not None}
     request = replace(hand, setup=setup, kernels_known=False, loss_known=False, gradients_known=False, reduce_bytes=4)
-    request = replace(request, adapter_dropout_known=False)
+    request = replace(request, adapter_dropout_known=False, streams_known=False)
     if program in _OPEN:
         request, chosen = _chosen(request, hand)
         said |= chosen

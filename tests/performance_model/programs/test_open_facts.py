@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 
 from raybench.performance_model.estimate import estimate
+from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.parallel.megatron import as_megatrons
 from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.programs.taken import with_program
 from raybench.performance_model.step.request import EstimateRequest, least_setup
 from raybench.performance_model.step.unknown import unsaid_of
+from raybench.performance_model.training_setup import Kernels
 from raybench.services.estimate import EstimateOptions, estimate_request
 
 
@@ -131,3 +133,20 @@ def test_megatron_core_is_written_down_once() -> None:
     found = as_megatrons(request.setup)
     for name in ("keeps_least", "fused_optimizer", "loss"):
         assert getattr(found, name) == ours[0][name].value
+
+
+@pytest.mark.parametrize("kernels", [None, "plain"])
+def test_either_form_of_fsdp_may_be_meant_whatever_the_kernels(kernels: Kernels | None) -> None:
+    """``--kernels plain`` said nothing of FSDP's form, and yet the first, whose streams take more, was ruled out."""
+    options = EstimateOptions(gpu="h100", strategy="fsdp", kernels=kernels, loss="plain", batch_size=4)
+    request = estimate_request(options)
+    first, second = (replace(request.setup, on_streams=is_first) for is_first in (True, False))
+    peaks = [
+        estimate_memory(request.model, setup, request.layout, accumulation=request.accumulation).peak
+        for setup in (first, second)
+    ]
+    assert peaks[0] > peaks[1]
+    assert estimate(request).peak == max(peaks)
+    assert not least_setup(request).on_streams
+    by_torchtitan = with_program(estimate_request(replace(options, program="torchtitan")))
+    assert (by_torchtitan.streams_known, by_torchtitan.setup.on_streams) == (True, False)

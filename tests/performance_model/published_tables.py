@@ -32,13 +32,18 @@ _WITH_DROPOUT = (
     "fsdp_qlora 2024-01",
     "VectorLM",
     *("FlagPerf", "GLM-4", "lit-llama", "universal-llm-trainer", "MLPerf v4.1", "DLRover ATorch"),
+    *("Vertex OpenLLaMA", "llama-cookbook 41", "llama-cookbook 41 outputs kept", "alpaca-lora", "Chinese-Vicuna"),
+    "TRL 824",
 )
 _JOINED = ("LitGPT", "LitGPT threads", "lightning-thunder", "lit-llama")
 # Under FSDP's first form with transformers' reentrant checkpointing, adapters wrapped on their own as peft does:
 # the sources, and of which methods (PEFT's scripts take it for QLoRA only).
 _HOLDS_INPUTS: dict[str, tuple[str, ...]] = {"fms-acceleration": ("lora", "qlora"), "PEFT": ("qlora",)}
 # With bitsandbytes before 0.43.2 (July 2024); fsdp_qlora's scripts of January 2024 checkpointed without reentry.
-_KEEP_FROZEN_INPUTS = ("LitGPT", "LLaMA-Factory", "fsdp_qlora", "ROCm-blogs", "ms-swift")
+_KEEP_FROZEN_INPUTS = (
+    *("LitGPT", "LLaMA-Factory", "fsdp_qlora", "ROCm-blogs", "ms-swift"),
+    *("Vertex OpenLLaMA", "TRL 824"),
+)
 _HOLD_FROZEN_INPUTS = ("fsdp_qlora 2024-01",)
 # Sharded by fully_shard; all others by FullyShardedDataParallel or DeepSpeed.
 _FSDP2 = (
@@ -47,14 +52,16 @@ _FSDP2 = (
     *("cluster-bench", "AWS torchtitan", "torchtitan threads", "lightning-thunder threads", "pith-train thread"),
     "prime-rl docs",
 )
+# Quantized bases that are prepared by peft, which casts what is not packed to fp32 (prepare_model_for_kbit_training).
+_CAST_UP = ("Vertex OpenLLaMA", "TRL 824", "alpaca-lora", "Chinese-Vicuna")
 # Loops of their own over transformers' model, which does not know that its blocks are computed again.
-_KEEP_OUTPUTS = ("DLRover ATorch",)
+_KEEP_OUTPUTS = ("DLRover ATorch", "llama-cookbook 41 outputs kept")
 # Models that were made before DeepSpeed was told of them: the script says so, and of the first its memory.
 # In fp8 those whose weights are gathered in it, as their thread says.
 _GATHER_8BIT = ("lightning-thunder threads",)
-_WITHOUT_ZERO_INIT = ("chenyaofo", "gpjt")
+_WITHOUT_ZERO_INIT = ("chenyaofo", "gpjt", "gpjt liger")
 # transformers from 4.40.0 (April 2024) to the summer gave sdpa a mask whether a sample was padded or not.
-_MASKED = ("chenyaofo", "gpjt")
+_MASKED = ("chenyaofo", "gpjt", "gpjt liger")
 _NOT_MASKED = ("LLaMA-Factory", "fms-acceleration")  # by flash-attn, which takes lengths
 _PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq", "qlora-8bit": "8bit"}
 _SAID = {"yes": True, "no": False}
@@ -217,6 +224,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
     return replace(
         setup,
         on_streams=setup.is_sharded and row["source"] not in _FSDP2,
+        upcast=setup.upcast or (setup.quantized and row["source"] in _CAST_UP),
         sequence_parallel=_SAID.get(row.get("sequence_parallel", "")),
         moment_bytes=int(row.get("moment_bytes") or 0),
     )

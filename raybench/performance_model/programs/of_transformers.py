@@ -52,6 +52,7 @@ TRL = Program(
     strategies=_EVERY,
     cuts=("tensor", "context"),
     deals_sequences=True,  # as transformers, by accelerate
+    trains_given=True,  # trl/trainer/sft_trainer.py, model: its name, or a model
     methods=("full", *_ADAPTERS),
     settings=(
         "--per_device_train_batch_size {batch} --gradient_accumulation_steps {accumulation} --max_length "

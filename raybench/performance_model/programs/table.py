@@ -83,6 +83,7 @@ TRANSFORMERS = Program(
     # accelerate's ParallelismConfig: PyTorch's context_parallel, balanced unless it is told otherwise
     # (torch/distributed/tensor/experimental, enable_load_balance)
     deals_sequences=True,
+    trains_given=True,  # transformers/trainer.py, model
     starts="transformers",
     planned=(Fact(name="reduces_each", value=True, source="sync_each_batch, as a plan has it told"),),
     facts=(*WITH_LIGER, *WITH_PEFT, *OF_THE_TRAINER),

@@ -74,8 +74,8 @@ def _heaviest(request: EstimateRequest) -> list[tuple[TrainingSetup, Layout]]:
     setup = most_setup(request.setup)
     is_open = setup.strategy.startswith("fsdp") and not request.streams_known
     setups = [setup] + [replace(setup, on_streams=not setup.on_streams)] * is_open
-    by_anyone = request.program is None or request.program.name == "transformers"
-    if setup.strategy == "zero3" and not setup.checkpointing and by_anyone:
+    may_be_given = request.program is None or request.program.trains_given
+    if setup.strategy == "zero3" and not setup.checkpointing and may_be_given:
         setups.append(replace(setup, graph_holds_weights=True))
     return [(one, layout) for layout in layouts_meant(request.model, request.layout) for one in setups]
 

@@ -150,3 +150,10 @@ def test_either_form_of_fsdp_may_be_meant_whatever_the_kernels(kernels: Kernels 
     assert not least_setup(request).on_streams
     by_torchtitan = with_program(estimate_request(replace(options, program="torchtitan")))
     assert (by_torchtitan.streams_known, by_torchtitan.setup.on_streams) == (True, False)
+
+
+def test_zero3_of_a_model_that_users_make_may_keep_whole_weights() -> None:
+    """As far as a program trains what it is given: those that load a model themselves tell DeepSpeed before."""
+    names = ("transformers", "trl", "axolotl")
+    user, library, alone = (estimate(asked(name, strategy="zero3", kernels="plain")).peak for name in names)
+    assert min(user, library) > 1.1 * alone

@@ -101,7 +101,8 @@ VERL = Program(
              is_default=True),
         Fact(name="reduce_bytes", value=4, source="verl/trainer/fsdp_sft_trainer.py, reduce_dtype"),
         Fact(name="reduces_each", value=True, source="verl/trainer/fsdp_sft_trainer.py, which sets no gradient sync"),
-        Fact(name="on_streams", value=False, source="verl/trainer/config/sft_trainer.yaml, strategy fsdp2",
+        Fact(name="on_streams", value=False, source="verl/trainer/config/sft_trainer.yaml, strategy fsdp2, from "
+             "May 2025 on",
              is_default=True),
     ),
 )  # fmt: skip

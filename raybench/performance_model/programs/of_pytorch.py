@@ -26,7 +26,7 @@ TORCHTUNE = Program(
         Fact(name="kernels", value="fused", source="torchtune/training/_compile.py, each layer", needs=COMPILED),
         Fact(name="kernels", value="plain", source="torchtune/modules/rms_norm.py and feed_forward.py"),
         Fact(name="loss", value="chunked", source="torchtune/modules/loss/cross_entropy_loss.py, "
-             "LinearCrossEntropyLoss, of 8 chunks", is_default=True),
+             "LinearCrossEntropyLoss, of 8 chunks, from April 2025 on; from August 2024 of whole logits", is_default=True),
         Fact(name="masked_attention", value=False, source="torchtune/data/_collate.py, padded_collate_sft: "
              "tokens and labels alone", is_default=True),
         Fact(name="parameter_bytes", value=COMPUTED, source="recipes/full_finetune_distributed.py, "
@@ -158,7 +158,8 @@ OLMO_CORE = Program(
         Fact(name="kernels", value="fused", source="src/olmo_core/nn/transformer/model.py, apply_compile",
              needs=COMPILED),
         Fact(name="kernels", value="plain", source="src/olmo_core/nn/layer_norm.py", needs=EAGER),
-        Fact(name="loss", value="compiled", source="src/olmo_core/nn/transformer/model.py, lm_head.compile",
+        Fact(name="loss", value="compiled", source="src/olmo_core/nn/transformer/model.py, lm_head.compile, from "
+             "March 2025 on",
              needs=COMPILED, is_default=True),
         Fact(name="loss", value="plain", source="src/olmo_core/nn/functional/cross_entropy_loss.py", needs=EAGER,
              is_default=True),

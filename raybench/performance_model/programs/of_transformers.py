@@ -155,7 +155,8 @@ UNSLOTH = Program(
         Fact(name="kernels", value="fused", source="unsloth/kernels/rms_layernorm.py, rope_embedding.py, swiglu.py"),
         Fact(name="keeps_least", value=True, source="unsloth/kernels/fast_lora.py, LoRA_MLP",
              needs={"kernels": "fused"}),
-        Fact(name="loss", value="chunked", source="unsloth/models/llama.py, unsloth_fused_ce_loss"),
+        Fact(name="loss", value="chunked", source="unsloth/models/llama.py, unsloth_fused_ce_loss, from "
+             "August 2025 on"),
         Fact(name="offloads_activations", value=True, source="unsloth/models/llama.py, use_gradient_checkpointing "
              "unsloth", needs={"checkpointing": True}, is_default=True),
         Fact(name="masked_attention", value=False, source="unsloth/models/llama.py, flash_attn and is_causal"),

@@ -30,8 +30,9 @@ TORCHTITAN = Program(
     facts=(
         Fact(name="kernels", value="fused", source="torchtitan/config/configs.py, CompileConfig.components",
              needs=COMPILED),
-        Fact(name="loss", value="fused", source="torchtitan/config/configs.py, CompileConfig.components; in chunks "
-             "from April 2026 on (torchtitan/components/loss.py)", needs=COMPILED, is_open=True),
+        Fact(name="loss", value="fused", source="torchtitan/config/configs.py, CompileConfig.components; compiled from "
+             "April 2025 on (torchtitan/components/loss.py), in chunks from April 2026 on", needs=COMPILED,
+             is_open=True),
         Fact(name="loss", value="plain", source="torchtitan/components/loss.py, cross_entropy_loss; in chunks from "
              "April 2026 on", needs=EAGER, is_open=True),
         Fact(name="kernels", value="plain", source="torchtitan/models/common/nn_modules.py; PyTorch's RMSNorm is one "

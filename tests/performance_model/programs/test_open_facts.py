@@ -8,7 +8,7 @@ from raybench.performance_model.estimate import estimate
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.parallel.megatron import as_megatrons
 from raybench.performance_model.programs.table import program_named
-from raybench.performance_model.programs.taken import with_program
+from raybench.performance_model.programs.taken import what_is_taken, with_program
 from raybench.performance_model.step.request import EstimateRequest, least_setup
 from raybench.performance_model.step.unknown import unsaid_of
 from raybench.performance_model.training_setup import Kernels
@@ -157,3 +157,21 @@ def test_zero3_of_a_model_that_users_make_may_keep_whole_weights() -> None:
     names = ("transformers", "trl", "axolotl")
     user, library, alone = (estimate(asked(name, strategy="zero3", kernels="plain")).peak for name in names)
     assert min(user, library) > 1.1 * alone
+
+
+@pytest.mark.parametrize(
+    ("program", "label", "since"),
+    [
+        ("torchtune", "loss", "from April 2025 on"),
+        ("torchtitan", "loss", "compiled from April 2025 on"),
+        ("unsloth", "loss", "from August 2025 on"),
+        ("olmo-core", "loss", "from March 2025 on"),
+        ("verl", "gathered on streams", "from May 2025 on"),
+    ],
+)
+def test_a_user_of_an_older_release_reads_since_when_a_fact_holds(program: str, label: str, since: str) -> None:
+    """Of those that are younger than two years."""
+    strategy = "ddp" if program == "unsloth" else "fsdp"
+    method = {"lora_rank": 16} if program == "unsloth" else {}
+    request = asked(program, strategy=strategy, compile=program in ("torchtitan", "olmo-core"), **method)
+    assert since in what_is_taken(request)[label]

@@ -26,7 +26,8 @@ TORCHTUNE = Program(
         Fact(name="kernels", value="fused", source="torchtune/training/_compile.py, each layer", needs=COMPILED),
         Fact(name="kernels", value="plain", source="torchtune/modules/rms_norm.py and feed_forward.py"),
         Fact(name="loss", value="chunked", source="torchtune/modules/loss/cross_entropy_loss.py, "
-             "LinearCrossEntropyLoss, of 8 chunks, from April 2025 on; from August 2024 of whole logits", is_default=True),
+             "LinearCrossEntropyLoss, of 8 chunks, from April 2025 on; from August 2024 of whole logits",
+             is_default=True),
         Fact(name="masked_attention", value=False, source="torchtune/data/_collate.py, padded_collate_sft: "
              "tokens and labels alone", is_default=True),
         Fact(name="parameter_bytes", value=COMPUTED, source="recipes/full_finetune_distributed.py, "

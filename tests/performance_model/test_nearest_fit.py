@@ -103,7 +103,7 @@ def test_what_is_told_to_fit_has_that_peak_when_it_is_asked_for(options: Estimat
 
 
 def test_more_gpus_are_not_told_where_the_program_has_not_the_strategy() -> None:
-    memory = estimate(replace(_ALONE, strategy="fsdp", program="nanogpt")).report.memory
+    memory = estimate(replace(_ALONE, strategy="ddp", program="nanogpt")).report.memory
     assert not any("--world-size" in option for option in memory.nearest_options)
 
 

@@ -19,6 +19,7 @@ from statistics import median
 
 from raybench.performance_model.estimate import Estimate, estimate
 from raybench.performance_model.memory import MemoryEstimate
+from raybench.performance_model.programs.program import usual_strategy
 from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.programs.taken import refused, with_program
 from raybench.performance_model.step.request import EstimateRequest
@@ -104,6 +105,8 @@ def _chosen(request: EstimateRequest, hand: EstimateRequest) -> tuple[EstimateRe
 def ways_of(run: PublishedRun, program: str) -> dict[str, EstimateRequest] | None:
     """The request in each way; None where the program has no such training."""
     named = replace(as_user_says(run, program), program=program_named(program))
+    if named.layout.world_size == 1:  # which spreads nothing: nobody says a strategy
+        named = replace(named, setup=replace(named.setup, strategy=usual_strategy(named.program, 1)))
     if named.program is None or refused(named.program, named) is not None:
         return None
     return {"nothing said": as_user_says(run, None), "program": with_program(named), "by hand": run.request}

@@ -1,8 +1,9 @@
 """Which models torchtitan has, so that it can start a way that it alone has: the module and configuration of each."""
 
 from dataclasses import replace
-from typing import Literal
 
+from raybench.performance_model.programs.table import TORCHTITAN
+from raybench.performance_model.programs.taken import with_program
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import TrainingSetup
 
@@ -31,14 +32,15 @@ def torchtitan_config(model: str) -> tuple[str, str] | None:
 
 
 def by_torchtitan(request: EstimateRequest, setup: TrainingSetup) -> EstimateRequest | None:
-    """The setup as torchtitan runs it; None where it has not the model, the optimizer or the type.
+    """The setup as torchtitan runs it, by its facts; None where it has not the model, the optimizer or the type.
 
     torch.compile, which the command that is printed asks for unless it is ruled out, fuses kernels and loss.
     """
     is_known = setup.optimizer in _OPTIMIZERS and request.dtype in _DTYPES and not setup.lora_rank and setup.is_usual
     if not is_known or torchtitan_config(request.model.name) is None:
         return None
-    compiled = request.setup.compiled is not False
-    kernels: Literal["fused", "plain"] = "fused" if compiled else "plain"
-    own = replace(setup, kernels=kernels, loss=kernels, loss_open=False, compiled=compiled, gradient_bytes=4)
-    return replace(request, setup=own, kernels_known=True, loss_known=True)
+    told = replace(setup, gradient_bytes=4)
+    own = with_program(replace(request, setup=told, program=TORCHTITAN), planned=True)
+    # of no program that was named: what its releases do in different ways is as in the one that the command is of
+    taken = replace(own, program=None, taken=(), asked=None, kernels_known=True, loss_known=True)
+    return replace(taken, setup=replace(own.setup, loss_open=False))

@@ -9,6 +9,7 @@ from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.parallel.megatron import as_megatrons
 from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.programs.taken import what_is_taken, with_program
+from raybench.performance_model.programs.torchtitan import by_torchtitan
 from raybench.performance_model.step.request import EstimateRequest, least_setup
 from raybench.performance_model.step.unknown import unsaid_of
 from raybench.performance_model.training_setup import Kernels
@@ -175,3 +176,16 @@ def test_a_user_of_an_older_release_reads_since_when_a_fact_holds(program: str, 
     method = {"lora_rank": 16} if program == "unsloth" else {}
     request = asked(program, strategy=strategy, compile=program in ("torchtitan", "olmo-core"), **method)
     assert since in what_is_taken(request)[label]
+
+
+@pytest.mark.parametrize("compiled", [None, False])
+def test_a_plan_without_a_program_has_torchtitans_ways_by_its_facts(compiled: bool | None) -> None:
+    """They were written down a second time, without its fused optimizer."""
+    options = EstimateOptions(gpu="h100", model="llama-3.1-8b", strategy="fsdp", tensor_parallel=2, compile=compiled)
+    request = estimate_request(options)
+    found = by_torchtitan(request, request.setup)
+    named = with_program(estimate_request(replace(options, program="torchtitan")), planned=True)
+    assert found is not None
+    assert replace(found.setup, loss_open=named.setup.loss_open) == replace(named.setup, gradient_bytes=4)
+    assert found.program is None
+    assert found.setup.fused_optimizer

@@ -35,6 +35,10 @@ FORMULAS = {
 }
 _PRESSED = {"slowest step": "a quarter longer: blocks that wait for streams fill the GPU, are let go and taken anew"}
 _OFFLOADED = "all cores of a node update; with one thread a rank, as torchrun starts it, {:.0f} s: set OMP_NUM_THREADS"
+_SHOWN = (
+    "up to {:.2f} GiB: gathered weights wait until their stream is through; PyTorch's allocator lets go of them before "
+    "an allocation fails"
+)
 _BUBBLE = {"bubble": "(stages - 1) / (virtual stages x micro-batches) of computation and waiting"}
 
 
@@ -70,7 +74,8 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         basis=dict(request.basis)
         | dict(what_is_taken(request))
         | (_PRESSED if estimate.is_pressed else {})
-        | _offloaded(request),
+        | _offloaded(request)
+        | _shown_by_driver(estimate),
         unknown=estimate.unknown,
         data_parallel=request.layout.data,
         tensor_parallel=request.layout.tensor,
@@ -91,6 +96,15 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
 def _offloaded(request: EstimateRequest) -> dict[str, str]:
     seconds = one_thread_seconds(request.model, request.setup, request.layout)
     return {"optimizer on the CPU": _OFFLOADED.format(seconds)} if seconds else {}
+
+
+def _shown_by_driver(estimate: Estimate) -> dict[str, str]:
+    """What nvidia-smi comes to show where that is more than is needed: shards are gathered on other streams."""
+    setup, memory, limit = estimate.request.setup, estimate.memory, estimate.request.memory_bytes
+    if limit is None or not estimate.fits or not setup.on_streams:
+        return {}
+    shown = memory.reserved_on_streams(limit) + memory.context
+    return {"memory that nvidia-smi may show": _SHOWN.format(shown / 2**30)} if shown > estimate.peak else {}
 
 
 def _memory(estimate: Estimate) -> MemoryParts:

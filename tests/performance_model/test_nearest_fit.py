@@ -7,8 +7,9 @@ import pytest
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.nearest_fit import Fitting, nearest_fit
 from raybench.performance_model.presets import preset_named
+from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.training_setup import TrainingSetup
-from raybench.services.estimate import EstimateOptions, estimate
+from raybench.services.estimate import EstimateOptions, estimate, estimate_request
 
 GIB = 2**30
 EIGHT = Layout(world_size=8, ranks_per_node=8)
@@ -103,8 +104,12 @@ def test_what_is_told_to_fit_has_that_peak_when_it_is_asked_for(options: Estimat
 
 
 def test_more_gpus_are_not_told_where_the_program_has_not_the_strategy() -> None:
-    memory = estimate(replace(_ALONE, strategy="ddp", program="nanogpt")).report.memory
-    assert not any("--world-size" in option for option in memory.nearest_options)
+    asked = estimate_request(replace(_ALONE, strategy="fsdp"))
+    for name, told in ((None, True), ("nanogpt", False)):
+        program = program_named(name) if name else None
+        run = Fitting(model=asked.model, setup=asked.setup, layout=asked.layout, program=program)
+        found = nearest_fit(run, asked.sure_bytes)
+        assert any("--world-size" in option for option in (found.options if found else ())) is told
 
 
 @pytest.mark.parametrize(

@@ -249,7 +249,7 @@ def factors(
 
 def _source(gpu: Gpu | None, model: Transformer) -> str:
     if model.experts:
-        return "of published trainings on it and of 42 of models with experts"
+        return "of published trainings on it and of 47 of models with experts"
     if gpu is None:
         return "of GPUs of which few published trainings are known"
     return unpublished(gpu) or f"fitted to published trainings on {gpu.name.split()[0]}"

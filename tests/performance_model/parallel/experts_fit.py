@@ -28,7 +28,7 @@ CLASS = "experts"
 with (FOLDER / "experts.csv").open() as _file:
     ROWS = list(csv.DictReader(_file))
 _SAID = {"yes": True, "no": False}
-_MEGATRON = ("Megatron-Bridge", "awsome-distributed-ai")  # the same program, by its makers and by AWS
+_MEGATRON = ("Megatron-Bridge", "Megatron-MoE-ModelZoo", "awsome-distributed-ai")  # one program, by its makers and by AWS
 
 
 def asked(row: Mapping[str, str]) -> EstimateRequest:
@@ -51,6 +51,7 @@ def asked(row: Mapping[str, str]) -> EstimateRequest:
             batch_size=int(row["batch_size"]),
             accumulation=int(row["accumulation"]),
             dtype=row["dtype"],
+            reduce_dtype=row["reduce_dtype"] or None,
             activation_checkpointing=row["recompute"] == "full",
             selective_checkpointing=row["recompute"] == "selective",
             recompute_modules=modules and modules.replace(" ", ","),

@@ -28,7 +28,8 @@ CLASS = "experts"
 with (FOLDER / "experts.csv").open() as _file:
     ROWS = list(csv.DictReader(_file))
 _SAID = {"yes": True, "no": False}
-_MEGATRON = ("Megatron-Bridge", "Megatron-MoE-ModelZoo", "awsome-distributed-ai")  # one program, by its makers and by AWS
+# The same program, by its makers and by AWS.
+_MEGATRON = ("Megatron-Bridge", "Megatron-MoE-ModelZoo", "awsome-distributed-ai")
 
 
 def asked(row: Mapping[str, str]) -> EstimateRequest:

@@ -41,8 +41,8 @@ def observed() -> list[Observation]:
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 164
-    assert len(observed()) == 798
+    assert len({run.source for run in RUNS}) == 163
+    assert len(observed()) == 797
 
 
 def test_the_constants_are_the_fit_of_the_published_rows() -> None:

@@ -117,7 +117,7 @@ def test_what_starts_a_way_is_what_the_program_of_today_takes(
     [
         (
             ("mistral-7b", "--method", "qlora", "--gpus-per-node", "1", "--gpu", "A10", "--sequence-length", "2048"),
-            1.9,
+            1.95,
             True,
         ),
         (("Qwen/Qwen2.5-32B", "--method", "lora", "--nodes", "2", "--node-type", "p5.48xlarge"), 1.75, True),

@@ -223,8 +223,9 @@ def fragmentation_share(setup: TrainingSetup) -> float:
 def _temporaries(setup: TrainingSetup, trained: float) -> float:
     """Of the update: what Adam over lists of tensors computes the step from, and fp32 copies of 16-bit gradients.
 
-    DeepSpeed updates with a fused Adam, whose gradients it first lays side by side and copies to fp32; of ZeRO-3's
-    shards a group after another.
+    DeepSpeed first lays gradients side by side and copies them to fp32; of ZeRO-3's shards a group after another. Its
+    own Adam is fused; one of PyTorch's that the program makes (transformers' adamw_torch, where the ds_config.json
+    names no optimizer) has its list with ZeRO-1 and 2 too: hiyouga/LLaMA-Factory issue 1221 ran out of memory at it.
     """
     if setup.offload != "none":
         return 0.0
@@ -235,7 +236,7 @@ def _temporaries(setup: TrainingSetup, trained: float) -> float:
     if setup.strategy == "zero3":
         return min(trained, ZERO_GROUP) * (setup.compute_bytes + setup.parameter_bytes)
     if setup.is_deepspeeds:
-        return trained * (setup.compute_bytes + setup.parameter_bytes)
+        return trained * (setup.compute_bytes + setup.parameter_bytes) + step
     return step + (trained * setup.parameter_bytes if setup.has_optimizer_weights else 0.0)
 
 

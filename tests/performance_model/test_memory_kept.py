@@ -41,6 +41,13 @@ def test_zero_3_updates_a_group_at_a_time_and_reduces_each_micro_batch() -> None
     assert estimate_memory(MODEL, replace(SETUP, whole_gradients=True), EIGHT) == estimate_memory(MODEL, SETUP, EIGHT)
 
 
+def test_an_adam_of_pytorchs_has_its_list_beside_deepspeeds_copies_and_a_fused_one_has_none() -> None:
+    two, layout = replace(SETUP, strategy="zero2", gradient_bytes=2), Layout(world_size=2, ranks_per_node=2)
+    listed, fused = (estimate_memory(MODEL, replace(two, fused_optimizer=said), layout) for said in (False, True))
+    assert listed.optimizer_temporaries - fused.optimizer_temporaries == pytest.approx(2 * MODEL.parameters, rel=1e-6)
+    assert fused.optimizer_temporaries == pytest.approx(3 * MODEL.parameters, rel=1e-6)
+
+
 def test_gradients_added_up_whole_are_in_the_type_that_is_reduced_with_none_of_shards_beside() -> None:
     fsdp = replace(SETUP, strategy="fsdp", parameter_bytes=2)
     whole, each = (estimate_memory(MODEL, replace(fsdp, whole_gradients=said), EIGHT) for said in (True, False))

@@ -168,6 +168,22 @@ INTERNEVO = Program(
     ),
 )  # fmt: skip
 
+# A loop of one's own that calls deepspeed.initialize: kernels and loss are its model's.
+DEEPSPEED = Program(
+    name="deepspeed",
+    title="DeepSpeed",
+    strategies=("zero2", "zero3", "zero1", "ddp"),
+    cuts=("tensor", "pipeline"),
+    methods=("full", "lora", "qlora"),
+    timing="transformers",
+    facts=(
+        Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, get_data_types",
+             strategies=("zero1", "zero2"), is_default=True),
+        Fact(name="fused_optimizer", value=False, source="deepspeed/runtime/engine.py, _configure_basic_optimizer: "
+             "FusedAdam where the ds_config.json names one, else the loop's own", is_open=True),
+    ),
+)  # fmt: skip
+
 DEEPSPEED_CHAT = Program(
     name="deepspeed-chat",
     title="DeepSpeed-Chat",
@@ -221,5 +237,5 @@ H2O_LLMSTUDIO = Program(
 
 OF_OTHERS: tuple[Program, ...] = (
     *(RAYBENCH, NEMO_AUTOMODEL, PRIME_RL, VERL, OPENRLHF, MEGATRON_DEEPSPEED, INTERNEVO),
-    *(DEEPSPEED_CHAT, H2O_LLMSTUDIO),
+    *(DEEPSPEED, DEEPSPEED_CHAT, H2O_LLMSTUDIO),
 )

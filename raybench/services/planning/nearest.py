@@ -30,7 +30,7 @@ def nearest_plan(options: "PlanOptions", best_of: Best) -> str:
         found = "; or ".join(filter(None, (nodes, first(_adapters(options)))))
     found = found or first(_adapters_on_more(options))
     if not found:
-        return "nor does what else was tried; take a smaller model, a shorter sequence or a larger GPU"
+        return "nothing else that was tried does; take a smaller model, a shorter sequence or a larger GPU"
     return f"nearest that does: {found}"
 
 

@@ -57,7 +57,7 @@ def test_one_node_meets_nobody_and_several_meet_at_the_first() -> None:
 def test_what_does_not_fit_is_not_started() -> None:
     result = CliRunner().invoke(command, ["small", "--gpu", "H100", "--gpus-per-node", "1", "--memory", "600M"])
     assert result.exit_code == 1
-    assert "nothing fits: nor does what else was tried" in " ".join(result.stdout.replace("#", " ").split())
+    assert "nothing fits: nothing else that was tried does" in " ".join(result.stdout.replace("#", " ").split())
     assert "start it" not in result.stdout
 
 

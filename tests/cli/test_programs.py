@@ -237,6 +237,16 @@ def test_each_loss_is_one_of_the_option_or_in_words() -> None:
     assert "loss in 16 bits throughout" in told(*asked, "openrlhf")["taken"]
 
 
+def test_a_fused_loss_is_given_logits_that_transformers_has_cast_up() -> None:
+    """A kernel in the place of PyTorch's cross entropy reads fp32: a TinyLlama trained so took more than was told."""
+    asked = ("--world-size", "8", "--gpu", "H100", "--strategy", "ddp", "--kernels", "fused", "--loss", "fused")
+    for program in ("transformers", "trl", "llama-factory"):
+        found = told(*asked, "--program", program)
+        assert found["basis"]["loss"].startswith("fused over fp32 logits, as ")
+        assert found["memory"]["logits"] == pytest.approx(2 * told(*asked)["memory"]["logits"])
+    assert "loss" not in told(*asked, "--program", "torchtitan")["basis"]
+
+
 def test_a_range_with_kernels_and_loss_said_is_of_what_programs_keep() -> None:
     asked = ["--gpu", "H100", "--strategy", "fsdp", "--kernels", "fused", "--loss", "chunked", "--batch-size", "3"]
     shown = " ".join(CliRunner().invoke(estimate, asked).output.replace("#", "").split())

@@ -8,6 +8,9 @@ _EVERY: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "zero3", *FSDP)
 _WHOLE: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "zero3")
 _ITS_LOSS = "transformers/loss/loss_utils.py, ForCausalLMLoss"
 _LIGER = "liger_kernel/ops/fused_linear_cross_entropy.py"
+# One kernel in the place of PyTorch's cross entropy is given logits that transformers has cast up, in all its releases:
+# in the model's forward pass up to 4.44, in its loss function since.
+FUSED_LOSS = Fact(name="loss", value="fused-fp32", source=f"{_ITS_LOSS}: logits.float()")
 
 # What the Trainer of transformers with accelerate has for all of them.
 OF_THE_TRAINER: tuple[Fact, ...] = (
@@ -28,6 +31,8 @@ OF_THE_TRAINER: tuple[Fact, ...] = (
          strategies=FSDP, is_open=True),
     Fact(name="holds_inputs", value=True, source="transformers/modeling_utils.py, use_reentrant up to transformers 4",
          strategies=FSDP, methods=_ADAPTERS, needs={"checkpointing": True}, is_open=True),
+    Fact(name="flash_attention", value=True, source="transformers/modeling_utils.py: sdpa where none is named, from "
+         "4.36 (December 2023) on; older ones store scores (--no-flash-attention)", is_default=True),
 )  # fmt: skip
 # Dropout of peft's adapters is their user's choice.
 WITH_PEFT: tuple[Fact, ...] = (
@@ -48,6 +53,7 @@ TRL = Program(
     name="trl",
     title="TRL",
     timing="transformers",
+    fused_loss=FUSED_LOSS,
     aliases=("sfttrainer", "sft-trainer", "alignment-handbook"),
     strategies=_EVERY,
     cuts=("tensor", "context"),
@@ -75,6 +81,7 @@ AXOLOTL = Program(
     name="axolotl",
     title="Axolotl",
     timing="transformers",
+    fused_loss=FUSED_LOSS,
     strategies=_EVERY,
     cuts=("tensor", "context", "expert"),
     methods=("full", *_ADAPTERS),
@@ -97,6 +104,7 @@ LLAMA_FACTORY = Program(
     name="llama-factory",
     title="LLaMA-Factory",
     timing="transformers",
+    fused_loss=FUSED_LOSS,
     aliases=("llamafactory",),
     strategies=_EVERY,
     methods=("full", *_ADAPTERS),
@@ -120,6 +128,7 @@ FMS_HF_TUNING = Program(
     name="fms-hf-tuning",
     title="fms-hf-tuning",
     timing="transformers",
+    fused_loss=FUSED_LOSS,
     aliases=("fms-acceleration",),
     strategies=_EVERY,
     methods=("full", *_ADAPTERS),

@@ -125,11 +125,12 @@ class Program:
     selective checkpointing keeps what torchtitan's does, else why not. ``whole_experts``: whether those that are
     spread are whole on tensor ranks; None: either. ``deals_sequences``: whether each of the ranks that a sequence is
     cut over has an early part and a late one. ``trains_given``: a model that its user has made, before DeepSpeed was
-    told of it or after. ``lacks``: options that it has not. ``recomputes_modules``: whether it computes single modules
-    again, as Megatron-LM. ``planned``: what a plan has it told, before its facts. ``timing``: the program by whose
-    published step times it is judged (``step/spreads.py``). ``starts``: whose command a plan prints; ``settings``: its
-    own words for what a plan decides, where it prints no command, with ``{batch}``, ``{accumulation}``, ``{samples}``
-    of a step, ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or false).
+    told of it or after. ``lacks``: options that it has not. ``fused_loss``: what ``--loss fused`` is of it, where that
+    is not a loss on logits in the compute type. ``recomputes_modules``: whether it computes single modules again, as
+    Megatron-LM. ``planned``: what a plan has it told, before its facts. ``timing``: the program by whose published step
+    times it is judged (``step/spreads.py``). ``starts``: whose command a plan prints; ``settings``: its own words for
+    what a plan decides, where it prints no command, with ``{batch}``, ``{accumulation}``, ``{samples}`` of a step,
+    ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or false).
     """
 
     name: str
@@ -140,6 +141,7 @@ class Program:
     cuts: tuple[Cut, ...] = ()
     methods: tuple[Method, ...] = ("full",)
     lacks: tuple[Lack, ...] = ()
+    fused_loss: Fact | None = None
     selective: bool | str = False
     recomputes_modules: bool = False
     whole_experts: bool | None = None

@@ -9,7 +9,13 @@ from raybench.performance_model.programs.of_megatron import (
 )
 from raybench.performance_model.programs.of_others import OF_OTHERS
 from raybench.performance_model.programs.of_pytorch import OF_PYTORCH
-from raybench.performance_model.programs.of_transformers import OF_THE_TRAINER, OF_TRANSFORMERS, WITH_LIGER, WITH_PEFT
+from raybench.performance_model.programs.of_transformers import (
+    FUSED_LOSS,
+    OF_THE_TRAINER,
+    OF_TRANSFORMERS,
+    WITH_LIGER,
+    WITH_PEFT,
+)
 from raybench.performance_model.programs.program import COMPILED, EAGER, FSDP, Fact, Lack, Program, every_name
 
 TORCHTITAN = Program(
@@ -77,6 +83,7 @@ TRANSFORMERS = Program(
     name="transformers",
     title="transformers",
     timing="transformers",
+    fused_loss=FUSED_LOSS,
     aliases=("hf", "huggingface", "trainer", "accelerate", "peft", "fastchat", "lmflow"),
     strategies=("ddp", "zero1", "zero2", "zero3", *FSDP),
     cuts=("tensor", "context"),

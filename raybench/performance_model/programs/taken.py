@@ -51,6 +51,8 @@ def with_program(request: EstimateRequest, *, planned: bool = False) -> Estimate
     if program is None:
         return request
     asked = _undecided(request)
+    if program.fused_loss is not None and "loss" in request.said and asked.setup.loss == "fused":
+        asked = _with(asked, program.fused_loss)
     for fact in (*(program.planned if planned else ()), *program.facts):
         if _holds(fact, asked):
             asked = _with(asked, fact)

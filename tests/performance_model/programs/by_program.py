@@ -73,7 +73,8 @@ def as_user_says(run: PublishedRun, program: str | None) -> EstimateRequest:
         adapter_dropout=True,  # as nobody says it
         gradients_kept=hand.setup.gradients_kept or (hand.setup.strategy == "ddp" and hand.layout.world_size > 1),
     )
-    known = {"compiled": setup.compiled, "sequence_parallel": hand.setup.sequence_parallel}
+    stored = None if hand.setup.flash_attention else True  # as --no-flash-attention is said, or nothing
+    known = {"compiled": setup.compiled, "sequence_parallel": hand.setup.sequence_parallel, "flash_attention": stored}
     said = {name for name, value in known.items() if value is not None}
     request = replace(hand, setup=setup, kernels_known=False, loss_known=False, gradients_known=False, reduce_bytes=4)
     request = replace(request, adapter_dropout_known=False, streams_known=False)

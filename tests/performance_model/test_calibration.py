@@ -41,7 +41,7 @@ def observed() -> list[Observation]:
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 163
+    assert len({run.source for run in RUNS}) == 170
     assert len(observed()) == 797
 
 

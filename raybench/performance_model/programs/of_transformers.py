@@ -41,8 +41,13 @@ WITH_PEFT: tuple[Fact, ...] = (
 )  # fmt: skip
 # Liger's kernels are their user's choice.
 WITH_LIGER: tuple[Fact, ...] = (
-    Fact(name="keeps_least", value=True, source="liger_kernel/ops/swiglu.py; xformers' and flash-attn's keep "
-         "SiLU as well", needs={"kernels": "fused"}, is_default=True),
+    Fact(
+        name="keeps_least",
+        value=True,
+        source="liger_kernel/ops/swiglu.py; xformers' and flash-attn's keep SiLU as well",
+        needs={"kernels": "fused"},
+        is_default=True,
+    ),
     Fact(name="loss", value="chunked", source=_LIGER, needs={"kernels": "fused"}),
     Fact(name="loss", value="transformers", source=_ITS_LOSS, needs={"kernels": "plain"}),
     Fact(

@@ -71,9 +71,9 @@ _SEPARATE_NORM_PASSES, _SEPARATE_ROTATION_PASSES = 54, 20
 # softmax (in fp32 under autocast) as a kernel each, or as one (Megatron-LM's) between the products.
 _BYTES_PER_SCORE = {"plain": (24, 36), "fused": (10, 16)}
 # How many kernels a block with experts starts, in units of a dense one's: routing, permutation, exchange over ranks and
-# grouped products. Small micro-batches are slow whatever their operations: with 2.6 times the starts the middle of the
+# grouped products. Small micro-batches are slow whatever their operations: with 2.5 times the starts the middle of the
 # bounds is nearest to 47 published trainings (tests/performance_model/parallel/experts_fit.py), 20 % off in the mean.
-_EXPERTS_STARTS = 2.6
+_EXPERTS_STARTS = 2.5
 # Of those, what is left where attention and routing are captured as CUDA graphs, as recipes of Megatron-Bridge have it
 # on GB200 and GB300 (src/megatron/bridge/perf_recipes/qwen/gb200/qwen3_moe.py, cuda_graph_scope): the share with which
 # its 9 published trainings on them are nearest to the middle.

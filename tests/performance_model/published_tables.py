@@ -33,7 +33,7 @@ _WITH_DROPOUT = (
     "VectorLM",
     *("FlagPerf", "GLM-4", "lit-llama", "universal-llm-trainer", "MLPerf v4.1", "DLRover ATorch"),
     *("Vertex OpenLLaMA", "llama-cookbook 41", "llama-cookbook 41 outputs kept", "alpaca-lora", "Chinese-Vicuna"),
-    "TRL 824",
+    *("TRL 824", "llama-cookbook issue 835"),
 )
 _JOINED = ("LitGPT", "LitGPT threads", "lightning-thunder", "lit-llama")
 # Under FSDP's first form with transformers' reentrant checkpointing, adapters wrapped on their own as peft does:
@@ -50,7 +50,8 @@ _FSDP2 = (
     *("torchtitan", "torchao", "torchtune", "torchtune threads", "KempnerForge", "NeMo", "OLMo-core", "MaxText"),
     *("SmolLM3 FSDP2 blog", "prime-rl benchmarks"),
     *("cluster-bench", "AWS torchtitan", "torchtitan threads", "lightning-thunder threads", "pith-train thread"),
-    "prime-rl docs",
+    *("prime-rl docs", "OLMo-core commits", "AMD MAD torchtune on MI350X", "torchtune README, optimization flags"),
+    *("ezpz agpt-2b across machines", "TP benchmarking tool (Qwen3-32B, TP 8)"),
 )
 # Quantized bases that are prepared by peft, which casts what is not packed to fp32 (prepare_model_for_kbit_training).
 _CAST_UP = ("Vertex OpenLLaMA", "TRL 824", "alpaca-lora", "Chinese-Vicuna")

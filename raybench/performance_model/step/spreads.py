@@ -58,9 +58,9 @@ SPREADS: Mapping[str, Spread] = MappingProxyType(
         # of 47 published trainings (python -m tests.performance_model.parallel.experts_fit), where starts are most
         # of their time or next to none of it, and what they differ by is in it
         "experts": Spread(slow=1.522, fast=1.347),
-        "megatron-deepspeed": Spread(slow=2.23, fast=1.251),
-        "torchtitan": Spread(slow=1.458, fast=1.251),
-        "transformers": Spread(slow=1.666, fast=1.232),
+        "megatron-deepspeed": Spread(slow=2.197, fast=1.242),
+        "torchtitan": Spread(slow=1.467, fast=1.242),
+        "transformers": Spread(slow=1.581, fast=1.223),
     }
 )
 # Programs that are named and whose own published step times say how far they are from the fit, in place of the class of

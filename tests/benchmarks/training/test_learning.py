@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import multiprocessing
+import time
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +123,11 @@ def test_an_evaluation_is_in_no_step() -> None:
     clock.end_step()
     before = clock.read()[0][0]
     with clock.pausing():
-        end = torch.randn(500, 500)
-        for _ in range(50):
-            end @= end.T / end.norm()
+        time.sleep(1.0)
     clock.mark("data")
     clock.end_step()
     stamps = clock.read()[0]
-    assert stamps[1] - before < 1e-3
+    assert stamps[1] - before < 0.5  # of a second's pause: a busy machine may take the process away beside it
 
 
 @pytest.mark.parametrize(("ranks", "size"), [(1, 24), (2, 12), (4, 6), (3, 8)])

@@ -45,7 +45,7 @@ NCCL_BYTES = 688 * 10**6
 # which nothing runs without.
 FRAGMENTATION_SHARES, LEAST_FRAGMENTATION_SHARE = {"kept": 0.12, "computed again": 0.2}, 0.05
 # How near a peak may be to what a GPU has for nobody to say which is more: an estimate may be short by the first, or
-# too long by the second. Of the published rows that ran out of memory 12 in 214 are told that they fit; with a margin
+# too long by the second. Of the published rows that ran out of memory 14 in 225 are told that they fit; with a margin
 # that is chosen from the other sources (tests/performance_model/leave_one_out.py) 7 are.
 SHORT_SHARE, LONG_SHARE = 0.04, 0.03
 # The same where lengths vary from step to step: PyTorch's allocator keeps blocks of sizes that do not come again, until

@@ -8,6 +8,7 @@ import pytest
 
 from raybench.cli.estimate import command
 from raybench.errors import UsageError
+from raybench.performance_model.programs.taken import with_program
 from raybench.performance_model.step.request import least_setup
 from raybench.services.estimate import EstimateOptions, estimate, estimate_request
 
@@ -199,3 +200,12 @@ def test_the_command_has_the_defaults_of_the_call() -> None:
     given = command.make_context("estimate", []).params
     del given["as_json"], given["full"]  # which say how it is printed
     assert EstimateOptions(**given) == EstimateOptions()
+
+
+@pytest.mark.parametrize(("program", "told"), [(None, True), ("h2o-llmstudio", False)])
+def test_whose_adam_deepspeed_has_stays_open_until_a_program_says_it(program: str | None, told: bool) -> None:
+    """DeepSpeed's own is fused, PyTorch's has a list, whatever is said of kernels and loss."""
+    asked = estimate_request(
+        EstimateOptions(strategy="zero2", gpu="a100", kernels="plain", loss="plain", program=program)
+    )
+    assert least_setup(with_program(asked)).fused_optimizer is told

@@ -135,8 +135,9 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     open_gradients = lean.is_zero and not request.gradients_known and not shards_anyway
     if open_gradients:  # a program may add them up in the compute type as well: DeepSpeed, --grad-reduce-in-bf16
         lean = replace(lean, gradient_bytes=min(lean.gradient_bytes, lean.compute_bytes))
-    if not request.is_known:  # most programs update with one fused kernel
-        lean = replace(lean, fused_optimizer=True)
+    says_optimizer = any(fact.name == "fused_optimizer" for fact in request.taken)
+    if not request.is_known or (request.setup.is_deepspeeds and not says_optimizer):
+        lean = replace(lean, fused_optimizer=True)  # as most programs', and DeepSpeed's own
     if not request.adapter_dropout_known:
         lean = replace(lean, adapter_dropout=False)
     flags = (fact for fact in request.taken if fact.is_open and isinstance(fact.value, bool) and fact.name != "drops")

@@ -47,6 +47,7 @@ class TrainingWay(PlainPart):
     launch: tuple[str, ...] = ()
     measured_by: tuple[str, ...] = ()
     expert_tensor_parallel: int | None = None  # ranks that each expert is cut over, where experts are
+    recompute_modules: tuple[str, ...] = ()  # of each block, by Megatron-LM
 
     @property
     def is_cut(self) -> bool:
@@ -74,6 +75,7 @@ class TrainingWay(PlainPart):
         cuts += ["ETP 1"] if self.has_whole_experts else []
         share = "" if self.recomputed_share == 1 else f" {self.recomputed_share:.0%}"
         again = [f"recomputed{share}"] if self.activation_checkpointing else []
+        again += [f"recomputed {' '.join(self.recompute_modules)}"] if self.recompute_modules else []
         return ", ".join([self.strategy, *cuts, *again, *(["selective"] if self.selective_checkpointing else [])])
 
 

@@ -17,7 +17,7 @@ from raybench.performance_model.programs.program import usual_strategy
 from raybench.performance_model.programs.taken import refused, with_program
 from raybench.performance_model.programs.torchtitan import by_torchtitan, torchtitan_config
 from raybench.performance_model.step.request import EstimateRequest, least_model, least_setup, most_setup
-from raybench.performance_model.training_setup import Strategy
+from raybench.performance_model.training_setup import Strategy, TrainingSetup
 
 _AS_FAST = 1.05
 _WORTH_IT = 1.1  # how much faster a way has to be that wants another framework than PyTorch's own DDP and FSDP
@@ -78,9 +78,9 @@ def ways_to_train(
     simpler one comes first. What leaves less room, cuts the model, or shards as DeepSpeed does, has to be faster by a
     tenth. Of those that cut it, which are looked for where ``cut`` says so, the best few are kept. Of fewer samples
     than ranks these alone are possible. Selective checkpointing is tried where torchtitan has the model; of
-    Megatron-LM's, half of the blocks recomputed. ``as_run``: a way that cuts nothing with what is known
-    of how it is run. ``fitting_only``: no other ways than those that are sure to fit, which is much faster. Raises
-    UsageError for samples that no way can spread over its replicas.
+    Megatron-LM's, half of the blocks recomputed, and modules that are asked for in place of nothing. ``as_run``: a way
+    that cuts nothing with what is known of how it is run. ``fitting_only``: no other ways than those that are sure to
+    fit, which is much faster. Raises UsageError for samples that no way can spread over its replicas.
     """
     samples, rest = divmod(samples_per_step, request.layout.world_size)
     plain_ways = () if rest else (_way(as_run(one), samples, fitting_only) for one in _plain_requests(request))
@@ -166,7 +166,7 @@ def _close_ways(each: Sequence[tuple[EstimateRequest, int]], slowest: float) -> 
 
 def _first(place: int, request: EstimateRequest, samples: int) -> tuple[float, int, bool]:
     """How fast one of many can be, to be sorted by, and whether it is sure that activations do not fit."""
-    setup = replace(request.setup, checkpointing=False, batch_size=1, gradients_kept=True)
+    setup = replace(_nothing_again(request), batch_size=1, gradients_kept=True)
     layout = replace(request.layout, virtual_stages=1)
     if estimate_memory(request.model, setup, layout, accumulation=samples).peak <= request.sure_bytes:
         return -_fastest(replace(request, setup=setup), samples), place, False
@@ -176,7 +176,7 @@ def _first(place: int, request: EstimateRequest, samples: int) -> tuple[float, i
 def _fastest_again(request: EstimateRequest, samples: int) -> float:
     """The same with activations computed again, in part where that can be."""
     part = _selective(request) or _half_recomputed(request)
-    return _fastest(part or replace(request, setup=replace(request.setup, checkpointing=True)), samples)
+    return _fastest(part or replace(request, setup=_all_again(request.setup)), samples)
 
 
 def _fastest(request: EstimateRequest, samples: int) -> float:
@@ -186,7 +186,7 @@ def _fastest(request: EstimateRequest, samples: int) -> float:
 
 def _has_room(request: EstimateRequest, samples: int) -> bool:
     """Whether a single sample fits with what takes least: all computed again, in one chunk a stage."""
-    setup = replace(request.setup, checkpointing=True, selective=False, batch_size=1, gradients_kept=True)
+    setup = replace(_all_again(request.setup), selective=False, batch_size=1, gradients_kept=True)
     layout = replace(request.layout, virtual_stages=1)
     inner = part_of(request.model, layout, stage=min(1, layout.pipeline - 1))
     stays = Held.of(inner, setup, layout)  # of which a stage has no less, and which is counted at once
@@ -206,7 +206,7 @@ def _kept(request: EstimateRequest, samples: int) -> Way | None:
     request = _interleaved(request, samples)
     for chunks in dict.fromkeys((request.layout.virtual_stages, 1)):
         layout = replace(request.layout, virtual_stages=chunks)
-        kept = replace(request, layout=layout, setup=replace(request.setup, checkpointing=False))
+        kept = replace(request, layout=layout, setup=_nothing_again(request))
         way = _way(kept, samples, True)
         if way is not None:
             return way
@@ -216,7 +216,7 @@ def _kept(request: EstimateRequest, samples: int) -> Way | None:
 def _again(request: EstimateRequest, samples: int, fitting_only: bool) -> Way | None:
     """With activations computed again; in part where that fits: each block by torchtitan, half of them by Megatron."""
     request = _interleaved(request, samples)
-    again = _way(replace(request, setup=replace(request.setup, checkpointing=True)), samples, fitting_only)
+    again = _way(replace(request, setup=_all_again(request.setup)), samples, fitting_only)
     request_in_part = _selective(request) or (_half_recomputed(request) if again and again.fits else None)
     in_part = None if request_in_part is None else _way(request_in_part, samples, True)
     if again is None or in_part is None or not again.fits:
@@ -278,21 +278,35 @@ def _plain_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
     """All strategies that cut nothing, with activations kept and computed again; of full shards in part as well."""
     for strategy in _strategies(request):
         asked = replace(request, setup=replace(request.setup, strategy=strategy))
+        asked = replace(asked, setup=_nothing_again(asked))
         if request.program is not None and refused(request.program, asked) is not None:
             continue
-        for checkpointing in (False, True):
-            setup = replace(asked.setup, checkpointing=checkpointing, gradient_bytes=request.setup.compute_bytes)
+        for computed in (asked.setup, _all_again(asked.setup)):
+            setup = replace(computed, gradient_bytes=request.setup.compute_bytes)
             yield with_program(replace(request, setup=setup), planned=True)
         part = _selective(asked)
         if part is not None:
             yield part
 
 
+def _all_again(setup: TrainingSetup) -> TrainingSetup:
+    """With all activations computed again."""
+    return replace(setup, checkpointing=True, recompute_modules=())
+
+
+def _nothing_again(request: EstimateRequest) -> TrainingSetup:
+    """With activations kept, but for the modules that are asked for where Megatron-LM is the program."""
+    modules = request.setup.recompute_modules
+    theirs = request.layout.is_cut and request.setup.strategy == "zero1"  # of any program
+    has = theirs if request.program is None else request.program.recomputes_modules
+    return replace(request.setup, checkpointing=False, recompute_modules=modules if has else ())
+
+
 def _selective(request: EstimateRequest) -> EstimateRequest | None:
     """With activations computed again in part, as torchtitan does; None where that cannot run it."""
     if request.setup.strategy != "fsdp":
         return None
-    setup = replace(request.setup, checkpointing=False, selective=True)
+    setup = replace(request.setup, checkpointing=False, selective=True, recompute_modules=())
     if request.program is None:
         return by_torchtitan(request, setup)
     asked = replace(request, setup=setup)
@@ -313,7 +327,7 @@ def _half_recomputed(request: EstimateRequest) -> EstimateRequest | None:
     theirs = request.program is None or request.program.starts == "megatron-lm"
     if request.setup.strategy != "zero1" or not theirs or rest or chunk < _LEAST_BLOCKS:
         return None
-    setup = replace(request.setup, checkpointing=True, recomputed_share=chunk // 2 / chunk)
+    setup = replace(_all_again(request.setup), recomputed_share=chunk // 2 / chunk)
     return replace(request, setup=setup)
 
 

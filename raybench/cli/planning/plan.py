@@ -69,6 +69,9 @@ _OPTIONS: list[Any] = [
     click.option("--method", type=click.Choice(["full", "lora", "qlora"]), default="full", show_default=True,
                  help="Train all parameters, adapters, or adapters over a 4-bit base."),
     click.option("--lora-rank", callback=_rank, type=int, help="Of lora and qlora.  [default: 16]"),
+    click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
+    click.option("--lora-dropout/--no-lora-dropout", default=None, help="Whether adapters drop a part of what they "
+                 "read, whose masks are kept.  [default: the program's; without one trl's, which has it]"),
     click.option("--base-dtype", type=click.Choice(["nf4", "int8"]), help="Of the frozen base of lora; int8: as "
                  "bitsandbytes loads it in 8 bits.  [default: that of the computation; nf4 with qlora]"),
     click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),
@@ -97,6 +100,11 @@ _OPTIONS: list[Any] = [
                  "[default: the parameters']"),
     click.option("--offload-activations", is_flag=True, help="Keep what blocks keep for their backward pass in the "
                  "CPU's memory, as trl and torchtune can."),
+    click.option("--recompute-modules", metavar="NAME,...", help="What ways by Megatron-LM compute again of each block "
+                 "where all of it need not be: core_attn, layernorm, mla_up_proj, mlp, moe, moe_act, shared_experts."),
+    click.option("--dropout/--no-dropout", default=None, help="Whether what attention and the MLP give is dropped in "
+                 "part, whose masks are kept.  [default: as the model's config.json has it, which Megatron-LM is told; "
+                 "a preset drops nothing]"),
     click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones.  "
                  "[default: unknown]"),
     click.option("--loss", type=click.Choice(["plain", "fused", "chunked", "transformers"]),

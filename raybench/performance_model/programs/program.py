@@ -17,6 +17,7 @@ FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
 COMPILED: Mapping[str, Value] = MappingProxyType({"compiled": True})
 EAGER: Mapping[str, Value] = MappingProxyType({"compiled": False})
 COMPUTED = "computed"  # of a size in bytes: the type of the computation
+AS_THE_MODEL = "as the model has it"  # of dropout: that of its config.json
 # What a fact may be of: fields of a setup, and whether the model drops, by the name that a user reads; and which of
 # them are sizes of an element.
 SIZES = {

@@ -16,7 +16,16 @@ from raybench.performance_model.programs.of_transformers import (
     WITH_LIGER,
     WITH_PEFT,
 )
-from raybench.performance_model.programs.program import COMPILED, EAGER, FSDP, Fact, Lack, Program, every_name
+from raybench.performance_model.programs.program import (
+    AS_THE_MODEL,
+    COMPILED,
+    EAGER,
+    FSDP,
+    Fact,
+    Lack,
+    Program,
+    every_name,
+)
 
 TORCHTITAN = Program(
     name="torchtitan",
@@ -27,6 +36,7 @@ TORCHTITAN = Program(
     lacks=(
         Lack(option="--reduce-last", name="reduces_each", value=False, source="torchtitan/trainer.py sets no gradient "
              "sync"),
+        Lack(option="--dropout", name="drops", value=True, source="torchtitan/models, which drop nothing"),
     ),
     selective=True,
     whole_experts=True,  # ranks of experts are those of shards and tensors (torchtitan/models/common/MOE_SHARDING.md)
@@ -65,6 +75,8 @@ MEGATRON_LM = Program(
     selective="it computes attention again alone, of which flash attention keeps next to nothing",
     recomputes_modules=True,
     starts="megatron-lm",
+    planned=(Fact(name="drops", value=AS_THE_MODEL, source="--hidden-dropout and --attention-dropout, as a plan has "
+                  "them told"),),
     facts=(
         Fact(name="kernels", value="fused", source="megatron/core/transformer/transformer_config.py, "
              "transformer_impl", is_default=True),

@@ -7,6 +7,7 @@ from typing import Any
 from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.programs.program import (
+    AS_THE_MODEL,
     COMPUTED,
     LABELS,
     SIZES,
@@ -127,7 +128,7 @@ def refused(program: Program, request: EstimateRequest) -> str | None:
 
 def _lacking(program: Program, request: EstimateRequest) -> str | None:
     """The same of a single option."""
-    known = {"dtype": request.dtype}
+    known = {"dtype": request.dtype, "drops": request.model.drops and "drops" in request.said}
     lack = next((one for one in program.lacks if known.get(one.name, _of_setup(request, one.name)) == one.value), None)
     return f"{program.title} has no {lack.option} ({lack.source}); leave it out" if lack else None
 
@@ -153,7 +154,10 @@ def checked(request: EstimateRequest) -> EstimateRequest:
 def with_method(request: EstimateRequest) -> EstimateRequest:
     """The request, as its program can train it by any strategy. Raises UsageError where none can be."""
     program = request.program
-    if program is not None and (method_of(request.setup) not in program.methods or _lacking(program, request)):
+    if program is None:
+        return request
+    lacking = _lacking(program, request) or _refused_in_part(program, request.setup)
+    if method_of(request.setup) not in program.methods or lacking:
         checked(replace(request, setup=replace(request.setup, strategy=program.strategies[0])))
     return request
 
@@ -215,7 +219,8 @@ def _with(request: EstimateRequest, fact: Fact) -> EstimateRequest:
         whole = not value and request.accumulation > 1
         return replace(request, setup=replace(setup, whole_gradients=whole), taken=taken)
     if fact.name == "drops":
-        return replace(request, model=replace(request.model, drops=bool(value)), dropout_known=known, taken=taken)
+        drops = request.model.drops if value == AS_THE_MODEL else bool(value)
+        return replace(request, model=replace(request.model, drops=drops), dropout_known=known, taken=taken)
     if fact.name == "bucket_view" and not value:  # gradients that are no views are let go (zero_grad, from PyTorch 2.0)
         setup = replace(setup, gradients_kept=request.accumulation > 1)
     request = replace(request, setup=replace(setup, **{fact.name: value}), taken=taken)

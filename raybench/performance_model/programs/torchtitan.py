@@ -34,10 +34,12 @@ def torchtitan_config(model: str) -> tuple[str, str] | None:
 def by_torchtitan(request: EstimateRequest, setup: TrainingSetup) -> EstimateRequest | None:
     """The setup as torchtitan runs it, by its facts; None where it has not the model, the optimizer or the type.
 
+    Nor where the model drops: none of torchtitan's does.
+
     torch.compile, which the command that is printed asks for unless it is ruled out, fuses kernels and loss.
     """
     is_known = setup.optimizer in _OPTIMIZERS and request.dtype in _DTYPES and not setup.lora_rank and setup.is_usual
-    if not is_known or torchtitan_config(request.model.name) is None:
+    if not is_known or request.model.drops or torchtitan_config(request.model.name) is None:
         return None
     told = replace(setup, gradient_bytes=4)
     own = with_program(replace(request, setup=told, program=TORCHTITAN), planned=True)

@@ -16,8 +16,8 @@ def as_run(request: "EstimateRequest", *, is_trained: bool) -> "EstimateRequest"
 
     Replicas are started by raybench train (``is_trained``: it has the model) or by trl: neither compiles, nor gives
     attention a mask, and memory lies between the two. All else is started by trl alone: transformers' kernels and loss,
-    FlashAttention-2, a base as peft prepares it, and LoRA with a dropout (trl/trainer/model_config.py,
-    lora_dropout 0.05).
+    FlashAttention-2, a base as peft prepares it, and LoRA with a dropout unless it is told none
+    (trl/trainer/model_config.py, lora_dropout 0.05).
     """
     if not request.setup.lora_rank or not (is_packed(request) or request.setup.masked_attention):
         return request

@@ -93,8 +93,12 @@ def megatron_words(way: "Way") -> str:
     words.append(f"--global-batch-size {way.estimate.samples_per_step} --seq-length {setup.sequence_length}")
     words += _MEGATRON_TYPES.get(one.dtype, [])
     words += ["--optimizer sgd"] if setup.optimizer in ("sgd", "momentum") else []
+    dropped = "0.1" if one.model.drops else "0"  # Megatron-LM's own is 0.1
+    words.append(f"--hidden-dropout {dropped} --attention-dropout {dropped}")
     if setup.checkpointing:
         words.append(f"--recompute-granularity full {_recomputed(one, spare)}")
+    if setup.recompute_modules:
+        words.append(f"--recompute-granularity selective --recompute-modules {' '.join(setup.recompute_modules)}")
     return " ".join(words)
 
 

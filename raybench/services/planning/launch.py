@@ -78,7 +78,9 @@ def is_ours(request: "EstimateRequest") -> bool:
         return False
     if request.layout.is_cut or setup.is_zero or setup.selective or (adapted and setup.strategy != "ddp"):
         return False
-    is_known = setup.is_usual and setup.packing != "8bit"
+    drops = request.model.drops and "drops" in request.said
+    drops = drops or (adapted and setup.adapter_dropout and "adapter_dropout" in request.said)
+    is_known = setup.is_usual and setup.packing != "8bit" and not drops
     return is_known and setup.optimizer in _TRAINED and request.dtype != "tf32"
 
 
@@ -149,9 +151,12 @@ def _optimizer_words(setup: "TrainingSetup") -> list[str]:
 
 
 def _stored_lines(way: "Way") -> tuple[str, ...]:
-    """Of weights that are stored in 16 bits (but by DeepSpeed, whose file says so), and activations on the CPU."""
+    """Of weights in 16 bits (but by DeepSpeed, whose file says so), activations on the CPU, and dropout as asked."""
     setup = way.estimate.request.setup
     told = ["trl: --activation_offloading True"] if setup.offloads_activations else []
+    if "drops" in way.estimate.request.said:
+        has = "with" if way.estimate.request.model.drops else "without"
+        told.append(f"the model: {has} dropout in its config (attention_dropout, hidden_dropout, resid_pdrop, ...)")
     if setup.parameter_bytes < 4 and not setup.lora_rank and not setup.is_zero:
         told.append("the model: loaded in bfloat16 (dtype=torch.bfloat16), so that no fp32 weights are kept")
     return tuple(told)
@@ -193,6 +198,7 @@ def _adapter_lines(way: "Way") -> tuple[str, ...]:
         packed += f" --bnb_4bit_quant_storage {kind} --dtype {kind}"
     targets = " ".join(one.setup.lora_targets) or "all-linear"
     words = f"trl: --use_peft True --lora_r {one.setup.lora_rank} --lora_target_modules {targets}{packed}"
+    words += "" if one.setup.adapter_dropout else " --lora_dropout 0"
     if is_packed(one):
         words += f" --max_length {one.setup.sequence_length} --packing True --attn_implementation flash_attention_2"
     return (words,)

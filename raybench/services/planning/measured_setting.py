@@ -149,6 +149,8 @@ def _setup_differences(setting: Setting, request: "EstimateRequest") -> Iterator
         ("fused kernels", setup.kernels != "plain"),
         (f"a {setup.loss} loss", request.loss_known and setup.loss != "plain"),
         ("selective checkpointing", setup.selective or bool(setup.recompute_modules)),
+        ("dropout", request.model.drops and "drops" in request.said),
+        ("dropout with LoRA", setup.adapter_dropout and "adapter_dropout" in request.said),
         ("offload", setup.offload != "none"),
         ("attention without flash", not setup.flash_attention),
         ("masked attention", setup.masked_attention),

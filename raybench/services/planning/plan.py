@@ -52,6 +52,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     from raybench.performance_model.programs.taken import with_method
 
     request = with_method(estimate_request(_machine(options)))
+    _check_modules(request)
     per_step, assumed = _samples_per_step(options, request)
     ways = _ways(request, per_step, options)
     settings = measured_settings(options.machine)
@@ -183,6 +184,9 @@ def _machine(options: PlanOptions) -> EstimateOptions:
     at_least_one(options.machine.gpus_per_node, "--gpus-per-node")
     if options.method == "full" and options.machine.lora_rank:
         raise UsageError("--lora-rank is of adapters; give --method lora or qlora with it")
+    if options.method == "full" and (options.machine.lora_targets or options.machine.lora_dropout is not None):
+        name = "--lora-targets" if options.machine.lora_targets else "--lora-dropout"
+        raise UsageError(f"{name} is of adapters; give --method lora or qlora with it")
     if options.method == "full" and options.machine.base_dtype:
         raise UsageError("--base-dtype is of the base of adapters; give --method lora with it")
     per_node = options.machine.gpus_per_node or (machine.node.gpus if machine.node else 8)
@@ -195,6 +199,19 @@ def _machine(options: PlanOptions) -> EstimateOptions:
         lora_rank=(options.machine.lora_rank or _LORA_RANK) if adapters else 0,
         qlora=options.method == "qlora",
     )
+
+
+def _check_modules(request: "EstimateRequest") -> None:
+    """Raises UsageError where a plan has no way by Megatron-LM that could compute them again."""
+    setup = request.setup
+    if not setup.recompute_modules or request.program is not None:
+        return
+    lacks = "of adapters" if setup.lora_rank else "of one GPU" if request.layout.world_size == 1 else ""
+    lacks = lacks or ("" if setup.is_usual else "of 16-bit weights or moments, or activations on the CPU,")
+    if lacks:
+        raise UsageError(
+            f"--recompute-modules are of models that Megatron-LM cuts, and a plan {lacks} cuts none; leave them out"
+        )
 
 
 def _samples_per_step(options: PlanOptions, request: "EstimateRequest") -> tuple[int, tuple[str, ...]]:
@@ -301,6 +318,7 @@ def _way(known: Reckoned, best: "Way", request: "EstimateRequest", asked: Estima
         expert_tensor_parallel=one.request.layout.expert_cut,
         selective_checkpointing=one.request.setup.selective,
         recomputed_share=one.request.setup.recomputed_share,
+        recompute_modules=one.request.setup.recompute_modules,
         launch=launch_lines(way) if way.fits is not False else (),
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from raybench.documents.diagnosis import Diagnosis
 from raybench.errors import MissingLibraryError
-from raybench.reports.builders.asked import INSTALL, Asked
+from raybench.reports.builders.asked import Asked, how_to_install
 from raybench.reports.builders.table import report_of
 from raybench.reports.model import Block
 from raybench.reports.text import printable
@@ -38,7 +38,9 @@ def _environment() -> Any:
     try:
         import jinja2  # noqa: F401 - an optional library
     except ImportError as error:
-        raise MissingLibraryError(f"the HTML report needs jinja2, which is not installed: {INSTALL}") from error
+        raise MissingLibraryError(
+            f"the HTML report needs jinja2, which is not installed: {how_to_install()}"
+        ) from error
     return _templates()
 
 

@@ -118,19 +118,28 @@ def estimate(options: EstimateOptions) -> FinishedEstimate:
     from raybench.performance_model.estimate import estimate as estimated
     from raybench.performance_model.estimate_report import estimate_report
     from raybench.performance_model.programs.taken import checked, with_program
-    from raybench.services.planning.measured import with_measured
 
     found = estimated(with_program(checked(estimate_request(options))))
-    taking = with_measured(found, measured_settings(options))
+    settings = measured_settings(options)
+    if not settings:
+        return FinishedEstimate(report=estimate_report(found))
+
+    from raybench.services.planning.measured import with_measured
+
+    taking = with_measured(found, settings)
     report = estimate_report(taking.estimate)
     return FinishedEstimate(report=replace(report, measured=taking.told))
 
 
 def measured_settings(options: EstimateOptions) -> "tuple[Setting, ...]":
     """Every training and memory of the results given. Raises UsageError as ``measured_runs`` does."""
+    runs = measured_runs(options)
+    if not runs:
+        return ()
+
     from raybench.services.planning.measured_setting import settings_of
 
-    return tuple(setting for _, run in measured_runs(options) for setting in settings_of(run))
+    return tuple(setting for _, run in runs for setting in settings_of(run))
 
 
 def estimate_request(options: EstimateOptions) -> "EstimateRequest":

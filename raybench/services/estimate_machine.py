@@ -5,10 +5,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from raybench.documents.run.result import RunResult, result_file
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
+    from raybench.documents.run.result import RunResult
     from raybench.hardware.gpus import Gpu
     from raybench.hardware.nodes import NodeType
     from raybench.performance_model.layout import Layout, Network
@@ -93,7 +93,7 @@ def _check_speeds(options: "EstimateOptions") -> None:
         raise UsageError(f"--latency-us is {hop:g}; it must be at least 0 and below ten seconds")
 
 
-def measured_runs(options: "EstimateOptions") -> tuple[tuple[str, RunResult], ...]:
+def measured_runs(options: "EstimateOptions") -> tuple[tuple[str, "RunResult"], ...]:
     """Every ``--result`` with its path. Raises UsageError for one that cannot be read, or measured nothing of use."""
     given = options.result_file
     paths = (given,) if isinstance(given, str) else given or ()
@@ -107,8 +107,10 @@ def measured_runs(options: "EstimateOptions") -> tuple[tuple[str, RunResult], ..
     return runs
 
 
-def _read(path: Path) -> RunResult:
+def _read(path: Path) -> "RunResult":
     """The result; a plan asks for it with each number of nodes that it tries. Raises UsageError."""
+    from raybench.documents.run.result import RunResult, result_file
+
     file = result_file(path)
     try:
         found = file.stat()
@@ -123,27 +125,31 @@ def _read(path: Path) -> RunResult:
 
 
 @lru_cache(maxsize=_KEPT_RESULTS)
-def _read_once(file: Path, _: int, __: int) -> RunResult:
+def _read_once(file: Path, _: int, __: int) -> "RunResult":
+    from raybench.documents.run.result import RunResult
+
     return RunResult.read(file, "--result")
 
 
-def _has_links(run: RunResult) -> bool:
+def _has_links(run: "RunResult") -> bool:
     return any(one.name == "all_reduce" and one.points for one in run.benchmarks)
 
 
 def _measured_links(options: "EstimateOptions") -> "MeasuredLinks | None":
     """Of the one result with an all_reduce; None without one."""
+    found = [(path, run) for path, run in measured_runs(options) if _has_links(run)]
+    if not found:
+        return None
+
     from raybench.performance_model.measured import measured_links
 
-    found = [(path, run) for path, run in measured_runs(options) if _has_links(run)]
     if len(found) > 1:
         raise UsageError(f"--result {found[1][0]}: {found[0][0]} has an all_reduce as well; give one of them")
-    for path, run in found:
-        try:
-            return measured_links(run)
-        except UsageError as error:
-            raise UsageError(f"--result {path}: {error}") from error
-    return None
+    path, run = found[0]
+    try:
+        return measured_links(run)
+    except UsageError as error:
+        raise UsageError(f"--result {path}: {error}") from error
 
 
 def _node_speed(

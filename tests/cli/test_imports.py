@@ -29,6 +29,13 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert done.stdout.splitlines()[-1].split() == ["IMPORTED"]
 
 
+def test_an_estimate_imports_neither_results_nor_benchmarks() -> None:
+    needless = [*(name for name in HEAVY if name != "rich"), "raybench.benchmarks", "raybench.documents.run"]
+    probe = PROBE.format(arguments=["estimate"], heavy=[*needless, "raybench.installation"])
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].split() == ["IMPORTED"]
+
+
 def test_the_probe_sees_what_is_imported() -> None:
     probe = PROBE.format(arguments=["--version"], heavy=[*HEAVY, "click"])
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)

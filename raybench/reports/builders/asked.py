@@ -3,9 +3,6 @@
 from dataclasses import dataclass
 
 from raybench.documents.diagnosis import Diagnosis
-from raybench.installation import install_advice
-
-INSTALL = install_advice("report")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +23,13 @@ class Asked:
     def drawn(self) -> bool:
         """Whether figures are drawn. Asked by what has some: it takes half a second to import matplotlib."""
         return has_matplotlib() if self.figures is None else self.figures
+
+
+def how_to_install() -> str:
+    """What installs the libraries of reports."""
+    from raybench.installation import install_advice  # reads package metadata
+
+    return install_advice("report")
 
 
 def has_matplotlib() -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from raybench.documents.fabric import FabricReport, FabricRounds, FabricTest
-from raybench.reports.builders.asked import INSTALL, Asked
+from raybench.reports.builders.asked import Asked, how_to_install
 from raybench.reports.model import (
     Banner,
     Block,
@@ -72,7 +72,7 @@ def _matrix(report: FabricReport, asked: Asked) -> Iterator[Block]:
     if asked.drawn:
         yield from (Figure(plot=plot, shape="square") for plot in _plots(report))
     else:
-        yield Text(text=f"No heatmap: matplotlib is not installed ({INSTALL}).", tone="soft")
+        yield Text(text=f"No heatmap: matplotlib is not installed ({how_to_install()}).", tone="soft")
 
 
 def _tested(report: FabricReport) -> Iterator[Block]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from raybench.documents.study.result import StudyResult
-from raybench.reports.builders.asked import INSTALL, Asked
+from raybench.reports.builders.asked import Asked, how_to_install
 from raybench.reports.facts import facts_of
 from raybench.reports.model import (
     Banner,
@@ -104,7 +104,7 @@ def _rest(study: StudyResult, asked: Asked) -> Iterator[Block]:
 
 def _plots(study: StudyResult, asked: Asked) -> Iterator[Block]:
     if not asked.drawn:
-        yield Banner(text=f"Plots are left out, because matplotlib is not installed: {INSTALL}", tone="warn")
+        yield Banner(text=f"Plots are left out, because matplotlib is not installed: {how_to_install()}", tone="warn")
         return
     from raybench.reports.study.plots import study_plots  # matplotlib's
 

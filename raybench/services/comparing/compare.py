@@ -36,12 +36,12 @@ def compare_results(
 
 def check_plot(path: Path) -> None:
     """Raises UsageError for a file of another kind than SVG, PNG and PDF, and without matplotlib."""
-    from raybench.reports.builders.asked import INSTALL, has_matplotlib
+    from raybench.reports.builders.asked import has_matplotlib, how_to_install
 
     if path.suffix.lower() not in PLOTTED:
         raise UsageError(f"--plot {path}: name a file that ends in {', '.join(PLOTTED)}")
     if not has_matplotlib():
-        raise UsageError(f"--plot needs matplotlib, which is not installed: {INSTALL}")
+        raise UsageError(f"--plot needs matplotlib, which is not installed: {how_to_install()}")
 
 
 def write_plot(sides: "Sequence[Side]", path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from raybench.benchmarks.training.options import targets_of
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,10 +16,12 @@ _KEEPING = ("ddp", "zero1", "zero2", "zero3")  # their gradients stay where they
 
 def lora_targets(options: "EstimateOptions", model: "Transformer") -> tuple[tuple[str, ...], dict[str, str]]:
     """The layers that get adapters, by the model's own names; and what was made of joined ones."""
-    from raybench.performance_model.families.layer_names import layers_named
-
     if options.lora_targets is None:
         return (), {}
+
+    from raybench.benchmarks.training.options import targets_of
+    from raybench.performance_model.families.layer_names import layers_named
+
     targets, joined = layers_named(model, targets_of(options.lora_targets))
     if not joined:
         return targets, {}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from raybench.documents.run.result import RunResult
-from raybench.reports.builders.asked import INSTALL, Asked
+from raybench.reports.builders.asked import Asked, how_to_install
 from raybench.reports.builders.findings import finding_blocks
 from raybench.reports.builders.run.brief import brief_report
 from raybench.reports.builders.run.pairs import MatrixView, matrix_views
@@ -48,7 +48,6 @@ _FOOTER = (
         "bootstrap interval of the median over the median."
     ),
 )
-_NO_PLOTS = Banner(text=f"Plots are left out, because matplotlib is not installed: {INSTALL}", tone="warn")
 _BUSBW = "Bus bandwidth is algorithm bandwidth times the factor of the operation: comparable with the link's own rate."
 
 
@@ -155,13 +154,13 @@ def _findings(result: RunResult, asked: Asked) -> Iterator[Block]:
 def _plots(result: RunResult, measured: Sequence[SizeTable], asked: Asked) -> Iterator[Block]:
     plots = workload_plots(result.benchmarks, emulated=result.cluster.emulated) if asked.drawn else {}
     if workload_sections(result.benchmarks) and not asked.drawn:
-        yield _NO_PLOTS
+        yield _no_plots()
     for title, anchor in (("Plots", "workloads"), ("Over message size", "plots")):
         drawn = plots.get(title, ())
         of_sizes = anchor == "plots"
         if measured if of_sizes else drawn:
             yield Heading(text=title, anchor=anchor)
-            yield from (_NO_PLOTS,) if of_sizes and not asked.drawn else ()
+            yield from (_no_plots(),) if of_sizes and not asked.drawn else ()
         for plot in drawn:
             yield Heading(text=plot.title, level=3)
             yield Figure(plot=plot)
@@ -181,3 +180,7 @@ def _figures_of(measured: Sequence[SizeTable], mark: str) -> Iterator[Block]:
         grid = Table(grid=table_grid(table), caption="GB is 10^9 bytes; ~ marks an unstable point", text_columns=0)
         basis = (Text(text=f"Expected: {table.expected_basis}"),) if table.expected_basis else ()
         yield Details(summary=table.title + mark, blocks=(grid, *basis), is_open=len(measured) == 1)
+
+
+def _no_plots() -> Banner:
+    return Banner(text=f"Plots are left out, because matplotlib is not installed: {how_to_install()}", tone="warn")

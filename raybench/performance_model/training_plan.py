@@ -70,6 +70,7 @@ def ways_to_train(
     cut: bool = True,
     as_run: AsRun = lambda request: request,
     fitting_only: bool = False,
+    on_sagemaker: bool = False,
 ) -> tuple[Way, ...]:
     """All ways, those that fit first, the fastest of them first; then those that may fit; then by the memory needed.
 
@@ -80,14 +81,16 @@ def ways_to_train(
     than ranks these alone are possible. Selective checkpointing is tried where torchtitan has the model; of
     Megatron-LM's, half of the blocks recomputed, and modules that are asked for in place of nothing. ``as_run``: a way
     that cuts nothing with what is known of how it is run. ``fitting_only``: no other ways than those that are sure to
-    fit, which is much faster. Raises UsageError for samples that no way can spread over its replicas.
+    fit, which is much faster. ``on_sagemaker``: the machine is one of AWS, so that SageMaker's library is an answer.
+    Raises UsageError for samples that no way can spread over its replicas.
     """
     samples, rest = divmod(samples_per_step, request.layout.world_size)
     plain_ways = () if rest else (_way(as_run(one), samples, fitting_only) for one in _plain_requests(request))
     ways = [way for way in plain_ways if way is not None]
-    if cut:
+    if cut and request.memory_bytes is not None:
         plain = max((_preference(way) for way in ways if way.fits), default=0.0)
-        ways += _cut_ways(request, samples_per_step, plain, alone=bool(rest), fitting_only=fitting_only)
+        spread = cut_requests(request, on_sagemaker=on_sagemaker)
+        ways += _cut_ways(spread, samples_per_step, plain, alone=bool(rest), fitting_only=fitting_only)
     if not ways and not fitting_only:
         raise _not_spread(samples_per_step, request.layout.world_size)
     return ranked(ways)
@@ -123,17 +126,15 @@ def ranked(ways: Iterable[Way]) -> tuple[Way, ...]:
 
 
 def _cut_ways(
-    request: EstimateRequest, samples_per_step: int, plain: float, *, alone: bool, fitting_only: bool
+    requests: Iterable[EstimateRequest], samples_per_step: int, plain: float, *, alone: bool, fitting_only: bool
 ) -> list[Way]:
-    """A few that fit with some room, and are faster than ``plain``, the best that cuts nothing.
+    """Of those that cut the model a few that fit with some room, and are faster than ``plain``, the best of the others.
 
     Room, since stages and experts are never as even as an estimate has them. Of those that are about as fast, the ones
     that keep within a node what waits for its messages, then those that cut least. ``alone``: there are no others, so
     that those that need least memory are named where none fits.
     """
-    if request.memory_bytes is None:
-        return []
-    spread = [one for one in cut_requests(request) if samples_per_step % one.layout.data == 0]
+    spread = [one for one in requests if samples_per_step % one.layout.data == 0]
     each = [(one, samples_per_step // one.layout.data) for one in spread]
     close = _close_ways(each, _AS_FAST * plain / _WORTH_IT)
     if alone and not close:

@@ -10,6 +10,8 @@ from dataclasses import replace
 from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.parallel.part import OUTER_STAGES, is_even, part_of, spare_places
+from raybench.performance_model.programs.program import Program
+from raybench.performance_model.programs.table import MEGATRON_LM
 from raybench.performance_model.programs.taken import refused, with_program
 from raybench.performance_model.programs.torchtitan import by_torchtitan
 from raybench.performance_model.step.request import EstimateRequest
@@ -22,48 +24,70 @@ _MOST_STAGES = 16
 # Of models whose layers a pipeline divides, as in NVIDIA's recipes of Llama 3 70B (VPP 5); of those with places for
 # the embedding and the output layer, as in that of Llama 3.1 405B (Megatron-Bridge: PP 8, VPP 8).
 _MOST_CHUNKS, _MOST_CHUNKS_WITH_PLACES = 5, 8
+_OF_MEGATRON = frozenset({"kernels", "loss", "compiled"})  # what Megatron-LM decides of itself
+# megatron/core/optimizer/distrib_optimizer.py takes Adam alone (August 2026); in 8 bits by Transformer Engine's.
+_SHARDED_OPTIMIZERS = ("adam", "adamw", "adamw-8bit")
 
 
-def cut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
+def cut_requests(request: EstimateRequest, *, on_sagemaker: bool = False) -> Iterator[EstimateRequest]:
     """Ways that cut the model: Megatron-LM's with ZeRO-1, and without a pipeline FSDP2 (torchtitan).
 
-    With kernels and loss fused, as Megatron-LM, torchtitan and SageMaker's library have them; a dense model that
-    torchtitan has not is one of transformers (accelerate), with what is known of its kernels. Of a program that is
-    named those that it has. None for adapters, which small groups of GPUs train, nor for 16-bit weights or moments and
-    offloaded activations.
+    As Megatron-LM and torchtitan train, by their facts; a dense model that torchtitan has not is one of transformers
+    (accelerate), with what is known of its kernels; its experts are spread by SageMaker's library alone, with kernels
+    and loss fused, where ``on_sagemaker`` says so. Of a program that is named those that it has. None for adapters,
+    which small groups of GPUs train, nor for 16-bit weights or moments and offloaded activations.
     """
     if request.setup.lora_rank or request.layout.world_size == 1 or not request.setup.is_usual:
         return
+    megatron = _by_megatron(request) if request.program is None else None
     for layout in cut_layouts(request.model, request.layout, request.setup.sequence_length):
-        strategies: tuple[Strategy, ...] = ("zero1", "fsdp") if layout.pipeline == 1 else ("zero1",)
-        for strategy in strategies:
-            found = _asked_of(replace(request, layout=layout), strategy)
-            if found is not None:
-                yield found
+        asked = replace(request, layout=layout)
+        if request.program is not None:
+            of_all: tuple[Strategy, ...] = ("zero1", "fsdp") if layout.pipeline == 1 else ("zero1",)
+            yield from (found for one in of_all if (found := _asked_of(asked, request.program, one)) is not None)
+            continue
+        if megatron is not None:
+            yield replace(megatron, layout=layout)
+        sharded = _sharded(asked, on_sagemaker) if layout.pipeline == 1 else None
+        if sharded is not None:
+            yield sharded
 
 
-def _asked_of(request: EstimateRequest, strategy: Strategy) -> EstimateRequest | None:
-    """As the program runs it that is named, else as the framework that has the strategy; None where it has not."""
-    if request.program is None:
-        return _run_by(request, strategy)
+def _asked_of(request: EstimateRequest, program: Program, strategy: Strategy) -> EstimateRequest | None:
+    """As the program runs it that is named; None where it cannot."""
     asked = replace(request, setup=replace(request.setup, strategy=strategy, gradient_bytes=4))
-    return with_program(asked, planned=True) if refused(request.program, asked) is None else None
+    return with_program(asked, planned=True) if refused(program, asked) is None else None
 
 
-def _run_by(request: EstimateRequest, strategy: Strategy) -> EstimateRequest | None:
-    """As the framework runs it that has the strategy; None where that has experts of tensor ranks in one form only.
+def _by_megatron(request: EstimateRequest) -> EstimateRequest | None:
+    """With ZeRO-1 as Megatron-LM runs it, by its facts; None where it shards no such optimizer.
 
-    Megatron-LM has them cut or whole; torchtitan whole where they are spread at all (its ranks of experts are those of
-    shards and tensors, models/common/MOE_SHARDING.md), SageMaker's library cut.
+    With the loss and the kernels that it has, whatever was said of another program's: it is the one that is printed.
     """
-    setup = replace(request.setup, strategy=strategy, gradient_bytes=4)
-    if strategy == "fsdp":
-        own = by_torchtitan(request, setup)
-        spread, whole = request.layout.expert > 1, request.layout.has_whole_experts
-        if spread and request.layout.tensor > 1 and whole != (own is not None):
-            return None
-        if own is not None or not request.model.experts:
-            return own or replace(request, setup=setup)
+    if request.setup.optimizer not in _SHARDED_OPTIMIZERS:
+        return None
+    setup = replace(request.setup, strategy="zero1", gradient_bytes=4)
+    free = replace(request, setup=setup, program=MEGATRON_LM, said=request.said - _OF_MEGATRON)
+    own = with_program(replace(free, kernels_known=False, loss_known=False), planned=True)
+    taken = replace(own, program=None, taken=(), asked=None, kernels_known=True, loss_known=True)
+    return replace(taken, setup=replace(own.setup, loss_open=False))
+
+
+def _sharded(request: EstimateRequest, on_sagemaker: bool) -> EstimateRequest | None:
+    """With FSDP2 as the framework runs it that has the model; None where none has.
+
+    Nor where it has experts of tensor ranks in the other form: torchtitan whole where they are spread at all (its ranks
+    of experts are those of shards and tensors, models/common/MOE_SHARDING.md), SageMaker's library cut.
+    """
+    setup = replace(request.setup, strategy="fsdp", gradient_bytes=4)
+    own = by_torchtitan(request, setup)
+    spread, whole = request.layout.expert > 1, request.layout.has_whole_experts
+    if spread and request.layout.tensor > 1 and whole != (own is not None):
+        return None
+    if own is not None or not request.model.experts:
+        return own or replace(request, setup=setup)
+    if not on_sagemaker:
+        return None
     fused = replace(setup, kernels="fused", loss="fused", loss_open=False)
     return replace(request, setup=fused, kernels_known=True, loss_known=True)
 

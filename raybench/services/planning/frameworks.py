@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from raybench.performance_model.training_plan import Way
 
 _DISPATCHED = "--moe-token-dispatcher-type alltoall --moe-grouped-gemm"  # as estimated; Megatron-LM's own is allgather
+# megatron/training/arguments.py: SGD has momentum unless it is told otherwise; Adam in 8 bits is Transformer Engine's.
+_MEGATRON_OPTIMIZERS = {
+    "sgd": "--optimizer sgd --sgd-momentum 0",
+    "momentum": "--optimizer sgd",
+    "adamw-8bit": "--use-precision-aware-optimizer --exp-avg-dtype fp8 --exp-avg-sq-dtype fp8",
+}
 _MEGATRON_TYPES = {"bf16": ["--bf16"], "fp16": ["--fp16"], "fp8": ["--bf16 --fp8-format hybrid"]}
 
 
@@ -92,7 +98,7 @@ def megatron_words(way: "Way") -> str:
     words.append(f"--micro-batch-size {setup.batch_size}")
     words.append(f"--global-batch-size {way.estimate.samples_per_step} --seq-length {setup.sequence_length}")
     words += _MEGATRON_TYPES.get(one.dtype, [])
-    words += ["--optimizer sgd"] if setup.optimizer in ("sgd", "momentum") else []
+    words += [_MEGATRON_OPTIMIZERS[setup.optimizer]] if setup.optimizer in _MEGATRON_OPTIMIZERS else []
     dropped = "0.1" if one.model.drops else "0"  # Megatron-LM's own is 0.1
     words.append(f"--hidden-dropout {dropped} --attention-dropout {dropped}")
     if setup.checkpointing:

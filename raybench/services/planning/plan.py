@@ -128,7 +128,15 @@ def _ways(
             return one
         return as_run(one, is_trained=trained and one.program is None)
 
-    return ways_to_train(request, per_step, cut=cut, as_run=run, fitting_only=fitting_only)
+    sold_by_aws = _is_of_aws(options.machine.node_type)
+    return ways_to_train(request, per_step, cut=cut, as_run=run, fitting_only=fitting_only, on_sagemaker=sold_by_aws)
+
+
+def _is_of_aws(node_type: str | None) -> bool:
+    """Whether SageMaker has the machine; an unknown one is anybody's."""
+    from raybench.hardware.nodes import node_type_named
+
+    return node_type is not None and node_type_named(node_type).source.startswith("aws.amazon.com")
 
 
 def _as_started(best: "Way", request: "EstimateRequest") -> tuple[str, ...]:

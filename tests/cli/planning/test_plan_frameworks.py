@@ -1,0 +1,63 @@
+"""Ways that ``raybench plan`` has other frameworks run: estimated as those run them, and told what was estimated."""
+
+from typing import Any
+
+import pytest
+
+from tests.cli.planning.planned import P5, planned
+
+_CUTS = ("tensor", "context", "pipeline", "expert")
+
+
+def _cut_of(way: dict[str, Any]) -> tuple[Any, ...]:
+    degrees = (way[f"{kind}_parallel"] for kind in _CUTS)
+    return (*degrees, way["virtual_stages"], way["batch_size"], way["activation_checkpointing"])
+
+
+def _of_megatron(plan: dict[str, Any]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    ways = (way for way in plan["ways"] if any("pretrain_gpt.py" in line for line in way["launch"]))
+    return {_cut_of(way): way for way in ways if way["fits"]}
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen2.5-32B", "mixtral-8x7b"])
+def test_a_way_that_megatron_lm_starts_is_estimated_as_with_that_program(model: str) -> None:
+    """It was with a loss on logits in bf16, which Megatron-LM has not: what was told to fit took more."""
+    unnamed, named = (_of_megatron(planned(model, *P5, *more)) for more in ((), ("--program", "megatron-lm")))
+    both = unnamed.keys() & named.keys()
+    assert len(both) >= 2
+    for cut in both:
+        assert unnamed[cut]["peak"] == named[cut]["peak"]
+        assert unnamed[cut]["tokens_per_second"] == pytest.approx(named[cut]["tokens_per_second"], rel=1e-9)
+
+
+def test_what_is_said_of_another_program_s_loss_is_not_megatron_lm_s() -> None:
+    plain, said = (_of_megatron(planned("Qwen/Qwen2.5-32B", *P5, *more)) for more in ((), ("--loss", "chunked")))
+    assert any(said[cut]["peak"] == plain[cut]["peak"] for cut in said.keys() & plain.keys())
+
+
+def test_megatron_lm_is_told_of_an_adam_in_8_bits() -> None:
+    """Its own has moments in fp32: what was told to fit would have run out of memory."""
+    ways = _of_megatron(planned("Qwen/Qwen2.5-32B", *P5, "--optimizer", "adamw-8bit"))
+    assert ways
+    assert all("--exp-avg-dtype fp8 --exp-avg-sq-dtype fp8" in way["launch"][1] for way in ways.values())
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum"])
+def test_megatron_lm_shards_no_sgd(optimizer: str) -> None:
+    """Its distributed optimizer takes Adam alone."""
+    assert not _of_megatron(planned("llama-8b", *P5, "--optimizer", optimizer))
+
+
+@pytest.mark.parametrize(
+    ("machine", "told"),
+    [
+        (P5, True),
+        (("--nodes", "4", "--node-type", "a3-megagpu-8g"), False),
+        (("--nodes", "4", "--node-type", "BM.GPU.MI300X.8"), False),
+    ],
+)
+def test_sagemaker_is_named_on_machines_of_aws_alone(machine: tuple[str, ...], told: bool) -> None:
+    """An MI300X of Oracle's was told to be started by it."""
+    plan = planned("meta-llama/Llama-4-Scout-17B-16E", *machine)
+    lines = [line for way in plan["ways"] for line in way["launch"]]
+    assert any("SageMaker" in line for line in lines) is told

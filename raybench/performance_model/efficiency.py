@@ -1,7 +1,7 @@
 """How fast a GPU really computes a training step, against its peak and its memory's bandwidth.
 
 One set of constants for all GPUs, fitted to published trainings (`tests/performance_model/published/`, docs/methods.md,
-"Step"; `python -m tests.performance_model.leave_one_out` prints how well it predicts those it was not fitted to).
+"Step time"; `python -m tests.performance_model.leave_one_out` prints how well it predicts those it was not fitted to).
 Larger matrices reach a larger share of the peak because less of their time is memory traffic; with few tokens Python
 and the start of kernels take longer than the GPU; a 4-bit base is unpacked again in each pass.
 """

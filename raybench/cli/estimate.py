@@ -8,8 +8,8 @@ import click
 
 from raybench.cli.cluster_options import with_options
 from raybench.cli.output import printing
+from raybench.cli.planning.options import KERNEL_OPTIONS, MACHINE_OPTIONS, PRICE_OPTIONS, WORKLOAD_OPTIONS
 from raybench.cli.usage.command import TopicCommand
-from raybench.services.planning.setup_asked import BYTES
 
 EXAMPLES = """\b
 Examples:
@@ -58,12 +58,7 @@ _OPTIONS: list[Any] = [
                  "experts of a layer are spread."),
     click.option("--expert-tensor-parallel", "--etp", type=int, help="Ranks over which each expert is cut: 1, or as "
                  "many as --tensor-parallel.  [default: either; whether it fits is said of both]"),
-    click.option("--node-type", metavar="NAME", help="A machine as it is sold, such as p5.48xlarge or 'DGX H100': its "
-                 "GPUs, NICs and list price."),
-    click.option("--gpu", metavar="NAME", help="H100, A100, L40S, ..., or a device name of nvidia-smi."),
-    click.option("--memory", metavar="SIZE", help="Memory of a GPU, such as 80G, instead of the table's."),
-    click.option("--nics", type=int, help="NICs a node, with --nic-gbit."),
-    click.option("--nic-gbit", type=float, help="Line rate of one NIC, Gbit/s; 92 % of it are counted on."),
+    *MACHINE_OPTIONS,
     click.option("--nic-gb-per-s", type=float, help="What all NICs of a node together carry, measured, GB/s."),
     click.option("--node-gb-per-s", type=float, help="What a GPU's links within the node carry, measured, GB/s."),
     click.option("--bandwidth", type=float, help="Measured bus bandwidth of all ranks, GB/s (raybench run)."),
@@ -72,7 +67,7 @@ _OPTIONS: list[Any] = [
                  "a train or memory of this very setting takes the estimate's place."),
     click.option("--latency-us", type=float, help="A hop between nodes, microseconds.  [default: 12]"),
     click.option("--batch-size", type=int, default=1, show_default=True, help="Samples a rank and micro-batch."),
-    click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),
+    *WORKLOAD_OPTIONS,
     click.option("--gradient-accumulation-steps", "--accumulation", "accumulation", type=int, default=1,
                  show_default=True, help="Micro-batches a step."),
     click.option("--reduce-each/--reduce-last", default=None,
@@ -80,8 +75,6 @@ _OPTIONS: list[Any] = [
                  "each micro-batch, as most people do, or add them up whole and reduce them in the last, as raybench "
                  "train does unless it is told --reduce-each: less is sent, more is held.  "
                  "[default: the program's, else each]"),
-    click.option("--dtype", type=click.Choice(["auto", *BYTES]), default="auto", help="Type of the computation.  "
-                 "[default: bf16; fp16 on a GPU without it]"),
     click.option("--parameter-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), help="Type in which parameters are "
                  "stored and updated: of the master weights.  [default: the program's, else fp32]"),
     click.option("--reduce-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), help="Type in which FSDP, and "
@@ -102,12 +95,7 @@ _OPTIONS: list[Any] = [
     click.option("--recompute-modules", metavar="NAME,...", help="Compute these modules of each block again, as "
                  "Megatron-LM's --recompute-granularity selective does: core_attn, layernorm, mla_up_proj, mlp, moe, "
                  "moe_act, shared_experts."),
-    click.option("--offload-activations", is_flag=True, help="Keep what blocks keep for their backward pass in the "
-                 "CPU's memory (torchtune, trl; DeepSpeed's cpu_checkpointing)."),
     click.option("--no-flash-attention", is_flag=True, help="Attention that stores its probabilities."),
-    click.option("--native-attention/--no-native-attention", default=None, help="Whether attention runs on the "
-                 "instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN, Transformer Engine) or on "
-                 "Ampere's (FlashAttention-2).  [default: unknown, the bounds hold either way]"),
     click.option("--masked-attention/--no-masked-attention", default=None, help="Attention that is given a mask, as "
                  "transformers' sdpa is with padded samples (not with packing or flash_attention_2): all scores, by a "
                  "slower kernel.  [default: unknown where it may be, the bounds hold either way]"),
@@ -116,15 +104,9 @@ _OPTIONS: list[Any] = [
                  "counted with; else as the model's config.json has it; a preset drops nothing]"),
     click.option("--bucket-view/--no-bucket-view", default=None, help="DDP with gradient_as_bucket_view, as raybench "
                  "trains, or with buckets as a copy of the gradients.  [default: the program's, else on]"),
-    click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones "
-                 "(flash-attn, Liger, Apex, Transformer Engine).  [default: unknown, both are counted with]"),
-    click.option("--loss", type=click.Choice(["plain", "fused", "chunked", "transformers"]), help="Cross entropy in "
-                 "fp32, fused over logits in the compute type, in chunks of them, or as transformers has it.  "
-                 "[default: unknown, all are counted with]"),
+    *KERNEL_OPTIONS,
     click.option("--compile/--no-compile", default=None, help="Whether torch.compile fuses what is not a matrix "
                  "product.  [default: unknown, the bounds hold either way]"),
-    click.option("--power-limit", type=float, metavar="WATTS", help="What each GPU is limited to, as nvidia-smi -pl "
-                 "sets it; H100 and H200 SXM.  [default: 700]"),
     click.option("--lora-rank", type=int, default=0, help="Train adapters of this rank only; the base is frozen."),
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
     click.option("--lora-dropout/--no-lora-dropout", default=None, help="Whether adapters drop a part of what they "
@@ -136,12 +118,9 @@ _OPTIONS: list[Any] = [
     click.option("--qlora", is_flag=True, help="The frozen base in 4 bits; needs --lora-rank."),
     click.option("--base-dtype", type=click.Choice(["nf4", "int8", "fp8"]), help="Of the frozen base's linear layers, "
                  "with --lora-rank.  [default: that of the computation; nf4 with --qlora]"),
-    click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "
-                 "[default: as published trainings of such a size]"),
-    click.option("--price", type=float, help="Of a node for an hour.  [default: the node type's list price]"),
+    *PRICE_OPTIONS,
     click.option("--prices", metavar="FILE", help="CSV with name,usd_per_node_hour,date,source in place of the list "
                  "prices."),
-    click.option("--currency", default="USD", show_default=True, help="Of --price."),
     click.option("--epoch-samples", type=int, help="Samples of an epoch, for its cost."),
     click.option("--mean-tokens", type=int, metavar="N", help="Mean tokens of a sample: packed samples fill "
                  "--sequence-length, those that are padded to it (--masked-attention) waste the rest."),

@@ -9,9 +9,9 @@ import click
 
 from raybench.cli.cluster_options import with_options
 from raybench.cli.output import printing
+from raybench.cli.planning.options import KERNEL_OPTIONS, MACHINE_OPTIONS, PRICE_OPTIONS, WORKLOAD_OPTIONS
 from raybench.cli.usage.command import TopicCommand
 from raybench.errors import UsageError
-from raybench.services.planning.setup_asked import BYTES
 
 EXAMPLES = """\b
 Examples:
@@ -53,12 +53,8 @@ def _rank(_: click.Context, __: click.Parameter, rank: int | None) -> int:
 
 _OPTIONS: list[Any] = [
     click.option("--nodes", type=int, default=1, show_default=True, help="Nodes to train on."),
-    click.option("--node-type", metavar="NAME", help="A machine as it is sold, such as p5.48xlarge or 'DGX H100'."),
-    click.option("--gpu", metavar="NAME", help="H100, A100, L40S, ..., or a device name of nvidia-smi."),
+    *MACHINE_OPTIONS,
     click.option("--gpus-per-node", type=int, help="GPUs a node.  [default: the node type's, else 8]"),
-    click.option("--memory", metavar="SIZE", help="Memory of a GPU, such as 80G, instead of the table's."),
-    click.option("--nics", type=int, help="NICs a node, with --nic-gbit."),
-    click.option("--nic-gbit", type=float, help="Line rate of one NIC, Gbit/s."),
     click.option("--result", "result_file", metavar="FILE", multiple=True, help="result.json of an earlier raybench "
                  "run, train or memory, repeatable: an all_reduce gives bandwidth and latency (other options win); "
                  "a train or memory of one of the ways takes the estimate's place."),
@@ -74,7 +70,7 @@ _OPTIONS: list[Any] = [
                  "read, whose masks are kept.  [default: the program's; without one trl's, which has it]"),
     click.option("--base-dtype", type=click.Choice(["nf4", "int8"]), help="Of the frozen base of lora; int8: as "
                  "bitsandbytes loads it in 8 bits.  [default: that of the computation; nf4 with qlora]"),
-    click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),
+    *WORKLOAD_OPTIONS,
     click.option("--samples-per-step", type=int, help="Of all ranks together.  [default: about a million tokens; with "
                  "adapters 64 samples]"),
     click.option("--tokens", callback=_count, metavar="N", help="Of the whole training: 2T, 15B, 300M."),
@@ -88,40 +84,24 @@ _OPTIONS: list[Any] = [
                  "where it is missed."),
     click.option("--budget", type=click.FloatRange(0, min_open=True), help="In the price's currency; ends with 1 where "
                  "it is missed."),
-    click.option("--price", type=float, help="Of a node for an hour.  [default: the node type's list price]"),
-    click.option("--currency", default="USD", show_default=True, help="Of --price."),
-    click.option("--dtype", type=click.Choice(["auto", *BYTES]), default="auto", help="Type of the computation.  "
-                 "[default: bf16; fp16 on a GPU without it]"),
+    *PRICE_OPTIONS,
     click.option("--optimizer", default="adamw", show_default=True, metavar="sgd|momentum|adam|adamw|adamw-8bit",
                  help="For the memory of its state."),
     click.option("--parameter-dtype", type=click.Choice(["fp32", "bf16"]), help="Type in which parameters are stored "
                  "and updated: of the master weights.  [default: the program's, else fp32]"),
     click.option("--optimizer-dtype", type=click.Choice(["fp32", "bf16"]), help="Type of the optimizer's moments.  "
                  "[default: the parameters']"),
-    click.option("--offload-activations", is_flag=True, help="Keep what blocks keep for their backward pass in the "
-                 "CPU's memory, as trl and torchtune can."),
     click.option("--recompute-modules", metavar="NAME,...", help="What ways by Megatron-LM compute again of each block "
                  "where all of it need not be: core_attn, layernorm, mla_up_proj, mlp, moe, moe_act, shared_experts."),
     click.option("--dropout/--no-dropout", default=None, help="Whether what attention and the MLP give is dropped in "
                  "part, whose masks are kept.  [default: as the model's config.json has it, which Megatron-LM is told; "
                  "a preset drops nothing]"),
-    click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones.  "
-                 "[default: unknown]"),
-    click.option("--loss", type=click.Choice(["plain", "fused", "chunked", "transformers"]),
-                 help="Cross entropy in fp32, fused, as transformers has it, or in "
-                 "chunks.  [default: unknown]"),
+    *KERNEL_OPTIONS,
     click.option("--compile/--no-compile", default=None, help="Whether torch.compile fuses what is not a matrix "
                  "product.  [default: as what is printed has it: on with torchtitan, off with adapters; else unknown]"),
-    click.option("--native-attention/--no-native-attention", default=None, help="Whether attention runs on the "
-                 "instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN, Transformer Engine) or on "
-                 "Ampere's (FlashAttention-2).  [default: unknown, the bounds hold either way]"),
     click.option("--masked-attention/--no-masked-attention", default=None, help="Attention that is given a mask, as "
                  "transformers' sdpa is with padded samples (not with packing or flash_attention_2): slower.  "
                  "[default: with adapters none, as trl is told to pack samples; else unknown]"),
-    click.option("--power-limit", type=float, metavar="WATTS", help="What each GPU is limited to, as nvidia-smi -pl "
-                 "sets it; H100 and H200 SXM.  [default: 700]"),
-    click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "
-                 "[default: as published trainings of such a size]"),
     click.option("--full", is_flag=True, help="On the terminal: all ways and ways to start, not one screen."),
     click.option("--json", "as_json", is_flag=True, help="JSON (raybench.training-plan/1) instead of text."),
 ]  # fmt: skip

@@ -342,9 +342,10 @@ def _strategies(request: EstimateRequest) -> tuple[Strategy, ...]:
 
 
 def _way(request: EstimateRequest, samples_per_rank: int, fitting_only: bool = False) -> Way | None:
-    """With the largest micro-batch that fits in any case, else with the largest that may fit, else with one sample.
+    """With the largest micro-batch that fits in any case, else with one sample, which needs least.
 
-    Of one sample that an estimate is too near to tell of it is not known whether it fits.
+    Of one sample that an estimate is too near to tell of it is not known whether it fits, nor of any where the memory
+    is not known.
 
     ``samples_per_rank``: of all ranks that compute a sample together. None where it is not sure to fit, and is to.
     """
@@ -359,11 +360,12 @@ def _way(request: EstimateRequest, samples_per_rank: int, fitting_only: bool = F
             if fitting_only:
                 return None
             continue
-        upper = _largest(request, samples_per_rank)
+        is_sure = bool(fits) and request.memory_bytes is not None
+        upper = _largest(request, samples_per_rank) if is_sure else 1
         largest = largest_batch(model, fitting, request.layout, most, most=upper, accumulation=times)
         batch = next(size for size in range(largest, 0, -1) if _divides(size, samples_per_rank, request.layout))
-        found = Way(estimate=_estimate(asked, batch, samples_per_rank), fits=fits)
-        return _with_room(found) if fits else found
+        found = Way(estimate=_estimate(asked, batch, samples_per_rank), fits=True if is_sure else None)
+        return _with_room(found) if is_sure else found
     single = _estimate(asked, 1, samples_per_rank)
     return Way(estimate=single, fits=None if single.fits is None else False)
 

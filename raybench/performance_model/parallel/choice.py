@@ -43,14 +43,23 @@ def cut_requests(request: EstimateRequest, *, on_sagemaker: bool = False) -> Ite
     for layout in cut_layouts(request.model, request.layout, request.setup.sequence_length):
         asked = replace(request, layout=layout)
         if request.program is not None:
-            of_all: tuple[Strategy, ...] = ("zero1", "fsdp") if layout.pipeline == 1 else ("zero1",)
-            yield from (found for one in of_all if (found := _asked_of(asked, request.program, one)) is not None)
+            yield from (
+                found
+                for one in _cut_strategies(request.program, layout)
+                if (found := _asked_of(asked, request.program, one)) is not None
+            )
             continue
         if megatron is not None:
             yield replace(megatron, layout=layout)
         sharded = _sharded(asked, on_sagemaker) if layout.pipeline == 1 else None
         if sharded is not None:
             yield sharded
+
+
+def _cut_strategies(program: Program, layout: Layout) -> tuple[Strategy, ...]:
+    """accelerate cuts a model of transformers with FSDP alone (its ParallelismConfig); pipelines go with ZeRO-1."""
+    sharded: tuple[Strategy, ...] = ("fsdp",) if layout.pipeline == 1 else ()
+    return sharded if program.starts == "transformers" else ("zero1", *sharded)
 
 
 def _asked_of(request: EstimateRequest, program: Program, strategy: Strategy) -> EstimateRequest | None:

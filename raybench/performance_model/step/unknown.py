@@ -71,7 +71,12 @@ def caveats_of(request: EstimateRequest) -> tuple[str, ...]:
     few = None if request.efficiency is not None else unpublished(request.gpu)
     is_long = length > made_for and not isinstance(request.model, CountedModel)
     stretched = f"positions of {request.model.name} stretched from {made_for:,} to {length:,} tokens"
-    return (*([stretched] if is_long else []), *([few] if few else []))
+    table = request.basis.get("positions")
+    return (
+        *([stretched] if is_long else []),
+        *([f"positions: {table}"] if table else []),
+        *([few] if few else []),
+    )
 
 
 def advice_on(request: EstimateRequest) -> tuple[str, ...]:

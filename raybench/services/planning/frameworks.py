@@ -21,11 +21,11 @@ _MEGATRON_OPTIMIZERS = {
 _MEGATRON_TYPES = {"bf16": ["--bf16"], "fp16": ["--fp16"], "fp8": ["--bf16 --fp8-format hybrid"]}
 
 
-def cut_lines(way: "Way", torchrun: str) -> tuple[str, str]:
+def cut_lines(way: "Way", torchrun: str, trainer: str) -> tuple[str, str]:
     """The program on every node, after ``torchrun``, and its arguments.
 
     Megatron-LM with ZeRO-1; of FSDP torchtitan where it has the model, else accelerate's (dense models) or, for
-    experts, SageMaker's library.
+    experts, SageMaker's library. ``trainer``: what transformers' Trainer is told of the way.
     """
     one = way.estimate.request
     if one.setup.strategy != "fsdp":
@@ -35,7 +35,7 @@ def cut_lines(way: "Way", torchrun: str) -> tuple[str, str]:
         return f"{torchrun} -m torchtitan.train", f"torchtitan: {torchtitan_words(way, config)}"
     if one.program is None and one.layout.expert > 1:
         return f"{torchrun} train.py", f"SageMaker's smp: {_sagemaker(way)}"
-    return _accelerate(way), f"transformers: {trainer_batch(way)}"
+    return _accelerate(way), f"transformers: {trainer}"
 
 
 def meeting_words(way: "Way") -> list[str]:

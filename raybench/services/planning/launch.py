@@ -43,11 +43,12 @@ def command_of(
 ) -> str:
     """``raybench train`` of the way, to measure what was estimated; empty for what it does not know or cannot do.
 
+    So for a longer table of positions than the model's, which raybench train has as it is.
     ``model``: as it was asked for. ``gpus_per_node``: where not all of a node's. ``vocabulary``: where another.
     """
     setup = way.estimate.request.setup
     adapted = bool(setup.quantized or setup.lora_rank)
-    if not is_ours(way.estimate.request) or not is_trained(model):
+    if not is_ours(way.estimate.request) or not is_trained(model) or "positions" in request.basis:
         return ""
     method = "qlora" if setup.quantized else "lora" if setup.lora_rank else setup.strategy.partition("-")[0]
     words = ["raybench", "train", "--nodes", str(request.layout.nodes)]
@@ -122,7 +123,7 @@ def launch_lines(way: "Way") -> tuple[str, ...]:
     if program is not None and program.starts != "transformers":
         return program_lines(way, program, torchrun)
     if layout.is_cut or setup.selective:
-        return *cut_lines(way, torchrun), *(fp8 if setup.strategy == "fsdp" else ())
+        return *cut_lines(way, torchrun, _trainer(way)), *(fp8 if setup.strategy == "fsdp" else ())
     start = _accelerate(way) if setup.strategy in _ACCELERATE else f"{torchrun} train.py"
     return start, f"transformers: {_trainer(way)}", *_adapter_lines(way), *_stored_lines(way), *_zero_lines(way), *fp8
 

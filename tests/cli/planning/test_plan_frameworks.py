@@ -61,3 +61,21 @@ def test_sagemaker_is_named_on_machines_of_aws_alone(machine: tuple[str, ...], t
     plan = planned("meta-llama/Llama-4-Scout-17B-16E", *machine)
     lines = [line for way in plan["ways"] for line in way["launch"]]
     assert any("SageMaker" in line for line in lines) is told
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--optimizer", "adamw-8bit"), "--optim adamw_bnb_8bit"),
+        (("--kernels", "fused"), "--use_liger_kernel True"),
+        ((), "--bf16 True"),
+    ],
+)
+def test_a_model_that_accelerate_cuts_is_trained_with_what_was_estimated(options: tuple[str, ...], told: str) -> None:
+    """Its Trainer was told of the batch alone, and Megatron-LM of what --program transformers cuts with ZeRO-1."""
+    machine = ("--node-type", "p5.48xlarge", "--sequence-length", "65536", "--program", "transformers")
+    ways = planned("qwen2.5-7b", *machine, *options)["ways"]
+    cut = [way["launch"] for way in ways if way["tensor_parallel"] * way["context_parallel"] > 1]
+    assert cut
+    assert all("--parallelism_config_cp_size" in lines[0] for lines in cut)
+    assert all(told in lines[1] for lines in cut)

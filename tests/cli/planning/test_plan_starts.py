@@ -154,3 +154,11 @@ def parsed(line: str) -> dict[str, Any]:
     raybench, name, *words = shlex.split(line)
     assert (raybench, name) == ("raybench", "train")
     return train.make_context("train", words).params
+
+
+def test_a_longer_table_of_positions_is_said_and_nothing_that_has_none_is_told_to_train_it() -> None:
+    """``raybench train`` refused what was printed."""
+    for length, told in ((1024, False), (2048, True)):
+        plan = planned("gpt2", "--gpu", "H100", "--sequence-length", f"{length}")
+        assert any(f"a table of {length}" in line for line in plan["assumed"]) is told
+        assert bool(plan["ways"][0]["command"]) is not told

@@ -234,3 +234,15 @@ def test_activations_are_computed_again_in_part_where_the_program_has_it(
         kept, again = sorted(whole, key=lambda way: way["activation_checkpointing"])
         assert found[0]["peak"] < kept["least_peak"]
         assert middle_of(again) < middle_of(found[0])
+
+
+def test_what_may_fit_is_told_with_the_least_that_it_can_need() -> None:
+    """The largest micro-batch that may fit is less likely to than one sample: 30 of 15 GiB where 19 are the most."""
+    plan = planned("llama-8b", "--method", "qlora", "--gpu", "T4", "--gpus-per-node", "1", code=3)
+    assert [way["batch_size"] for way in plan["ways"] if way["fits"] is None] == [1]
+
+
+def test_nothing_is_told_to_fit_a_memory_that_is_not_known() -> None:
+    """Each way had the samples of a whole step in one micro-batch, 1,354 GiB of DDP, and ``fits`` was true."""
+    ways = planned("llama-8b", code=3)["ways"]
+    assert {(way["fits"], way["batch_size"]) for way in ways} == {(None, 1)}

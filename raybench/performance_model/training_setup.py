@@ -62,117 +62,108 @@ _SELECTIVE_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSetup:
-    """How a model is trained. ``batch_size`` is that of one rank and one micro-batch.
+    """How a model is trained. Bytes are those of one element; what a field does to memory is in docs/methods.md."""
 
-    ``parameter_bytes``: an element as it is stored and updated (4: fp32 master weights, with autocast under DDP and
-    mixed precision under FSDP); ``compute_bytes``: an element of an activation (2: bf16 or fp16). ``lora_rank`` 0: all
-    is trained; else the base is frozen in the compute type, or in 4 bits with ``quantized``. ``bucket_view``: DDP with
-    gradient_as_bucket_view. ``gradients_kept``: they are there when a forward pass begins, as in DDP's buckets or while
-    they accumulate; False where ``zero_grad(set_to_none=True)`` has let them go. ``whole_gradients``: FSDP that reduces
-    in the last micro-batch only, and until then adds up the gradients of all parameters unsharded. ``on_gpu``: with its
-    kernels; on a CPU RMSNorm is several, and keeps what it has normalised as well. ``kernels``: PyTorch's own, one
-    operation after another as raybench trains, or fused ones (flash-attn, Liger, Apex, Transformer Engine), whose
-    normalisations stay in the compute type and whose q, k and v, or gate and up, read one input. ``loss``: cross
-    entropy in fp32, fused over logits in the compute type that become their own gradient, in chunks whose logits are
-    never there at once (Liger's fused linear cross entropy, torchtune's chunked one), as transformers has it: on a
-    shifted copy of logits in fp32 that are kept as well (``whole``: on themselves, as from its 4.49 on), or on such a
-    copy in the compute type (``narrow``: fp16 by DeepSpeed), or ``compiled`` with the model. ``upcast``: what of a
-    4-bit base is not in 4 bits is fp32, and with it the residual stream, as peft's prepare_model_for_kbit_training
-    makes it. ``recomputed_share``: of the blocks, where ``checkpointing`` (1: all of them). ``whole_attention``: its
-    kernel computes the scores that the
-    causal mask drops, too, as those before FlashAttention-2 do. ``compiled``: by torch.compile, which fuses
-    element-wise kernels; None: unknown. ``packing``: of a 4-bit base, whose kernels unpack it at their own speeds
-    (bitsandbytes and torchao, or GPTQ's). ``optimizer_weights``: shards in the compute type, of which the optimizer
-    keeps fp32 copies of its own and makes fp32 copies of their gradients to update them (InternEvo over FSDP; always so
-    with zero3, which is DeepSpeed's). ``adapter_dropout``: LoRA's, before each adapter. ``autocast``: False:
-    nothing casts but adapters in fp32 over a base in 16 bits, each of which casts its input and keeps that.
-    ``joined_projections``: one matrix product gives q, k and v, which then share one tensor (LitGPT, GPT-NeoX).
-    ``keeps_least``: the leanest of
-    fused kernels: attention over keys and values that groups of heads share without copies of them (FlashAttention-2),
-    SwiGLU whose SiLU is computed again (Liger, Megatron-LM). ``has_8bit_inputs``: with fp8, linear layers keep their
-    inputs in it (Transformer Engine). ``holds_inputs``: hooks of FSDP's first form on frozen blocks' inputs
-    (``register_multi_grad_hook``), with reentrant checkpointing and adapters wrapped on their own, hold those and their
-    gradients until the backward pass is over. ``frozen_inputs``: of 4-bit layers, kept by bitsandbytes before 0.43.2;
-    ``held``: beside what autograd saves, where checkpointing without reentry does not reach them. ``on_streams``:
-    shards are gathered on streams of their own, as FSDP's first form and ZeRO-3 do; the allocator has a pool for each.
-    ``masked_attention``: it is given a mask, which PyTorch's flash kernel does not take. ``native_attention``: by
-    instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2. Of both
-    None: unknown. ``wide_norms``: autocast computes RMSNorm in fp32, as PyTorch's does from 2.12 on
-    (pytorch/pytorch#188955); before, in the type it reads. ``wide_scores``: where scores are stored, their softmax is
-    in fp32 and kept, as is its cast (transformers' ``eager``). ``loss_open``: nobody says which loss it is; memory has
-    ``loss``, times lie between it and a fused one.
-
-    ``moment_bytes``: an element of Adam's moments or of momentum, where not the parameters' (0; DeepSeek-V3's: bf16);
-    8-bit optimizers have their own. ``offloads_activations``: what blocks keep goes to the memory of the CPU and
-    comes back (torchtune's enable_activation_offloading, DeepSpeed's cpu_checkpointing).
-    ``whole_state``: zero1 whose state is not sharded, replicas of a model that is cut (Megatron-LM's own DDP).
-
-    zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the gradients as
-    well; the model itself is in the compute type, with gradients of ``gradient_bytes`` (ZeRO, Rajbhandari et al. 2020);
-    0 takes those of the programs that have the strategy: zero2, which is DeepSpeed's, the compute type, others fp32.
-    ``reduce_bytes``: an element of what FSDP sums over ranks, and over micro-batches with ``whole_gradients``.
-    ``selective``: what attention and every second matrix product give is kept, the rest computed again (torchtitan).
-    ``keeps_outputs``: a loop of its own over transformers' model, which gives keys and values of all layers beside the
-    logits (``use_cache``, which only its own checkpointing and its Trainer switch off), and holds them until the next
-    forward pass has given others. ``graph_holds_weights``: ZeRO-3 of a model that was made before DeepSpeed was told of
-    it: ``zero.Init`` alone replaces PyTorch's linear layers, which keep a view of each gathered weight until the
-    backward pass (deepspeed/runtime/zero/partition_parameters.py, linear.py). ``recompute_modules``: those of each
-    block that Megatron-LM computes again, and nothing else. ``gathers_8bit``: with fp8, FSDP gathers weights in
-    it (torchao's ``enable_fsdp_float8_all_gather``).
-    ``offload``: optimizer state, or parameters and gradients too, in the memory of the CPU. ``sequence_parallel``:
-    tensor parallelism spreads what is as wide as the model (Korthikanti et al. 2022), here over ``sequence_shards``.
-    """
-
-    batch_size: int
+    batch_size: int  # samples of one rank and one micro-batch
     sequence_length: int
+
+    # Strategy. zero1 shards the optimizer state with the fp32 weights (Megatron-LM's distributed optimizer), zero2 the
+    # gradients as well; the model itself is in the compute type (ZeRO, Rajbhandari et al. 2020).
     strategy: Strategy = "ddp"
-    optimizer: Optimizer = "adamw"
-    parameter_bytes: int = 4
-    compute_bytes: int = 2
-    checkpointing: bool = False
-    flash_attention: bool = True
-    fused_optimizer: bool = False
-    bucket_view: bool = False
+    bucket_view: bool = False  # DDP with gradient_as_bucket_view
+    # Gradients are there when a forward pass begins: in DDP's buckets, or while they accumulate. False: they were freed
+    # by zero_grad(set_to_none=True).
     gradients_kept: bool = True
+    # FSDP that reduces in the last micro-batch only, and adds up the gradients of all parameters unsharded until then.
     whole_gradients: bool = False
-    lora_rank: int = 0
-    lora_targets: tuple[str, ...] = ()
-    quantized: bool = False
-    on_gpu: bool = True
-    kernels: Kernels = "plain"
-    loss: Loss = "plain"
-    gradient_bytes: int = 0
-    reduce_bytes: int = 4
-    selective: bool = False
-    offload: Offload = "none"
-    sequence_parallel: bool | None = None
-    sequence_shards: int = 1
-    upcast: bool = False
-    recomputed_share: float = 1.0
-    whole_attention: bool = False
-    compiled: bool | None = None
-    packing: Packing = "nf4"
-    optimizer_weights: bool = False
-    adapter_dropout: bool = False
-    autocast: bool = True
-    joined_projections: bool = False
-    keeps_least: bool = False
-    has_8bit_inputs: bool = False
-    native_attention: bool | None = None
-    holds_inputs: bool = False
-    frozen_inputs: FrozenInputs = "dropped"
+    # Shards are gathered on streams of their own, as by FSDP1 and ZeRO-3; the allocator has a pool for each stream.
     on_streams: bool = False
-    masked_attention: bool | None = None
-    wide_norms: bool = True
-    wide_scores: bool = False
-    loss_open: bool = False
+    # Shards in the compute type: the optimizer keeps fp32 copies of them and makes fp32 copies of their gradients in
+    # the update (InternEvo over FSDP). zero3, which is DeepSpeed's, always does.
+    optimizer_weights: bool = False
+    # zero1 whose state is not sharded: replicas of a model that is cut (Megatron-LM's own DDP).
     whole_state: bool = False
-    moment_bytes: int = 0
-    offloads_activations: bool = False
-    recompute_modules: tuple[RecomputedModule, ...] = ()
-    keeps_outputs: bool = False
+    # ZeRO-3 of a model that was made before DeepSpeed was told of it: zero.Init alone replaces PyTorch's linear layers,
+    # which keep a view of each gathered weight until the backward pass (deepspeed/runtime/zero/partition_parameters.py,
+    # linear.py).
     graph_holds_weights: bool = False
-    gathers_8bit: bool = False
+    gathers_8bit: bool = False  # fp8: FSDP gathers weights in it (torchao's enable_fsdp_float8_all_gather)
+    # Tensor parallelism divides what is as wide as the model, too (Korthikanti et al. 2022). None: nobody says.
+    sequence_parallel: bool | None = None
+    sequence_shards: int = 1  # over how many ranks it does
+    offload: Offload = "none"  # to CPU memory: optimizer state, or all that is sharded
+
+    # Types.
+    parameter_bytes: int = 4  # as stored and updated; 4: fp32 master weights under autocast or FSDP's mixed precision
+    compute_bytes: int = 2  # of an activation: bf16 or fp16
+    # Of gradients that ZeRO-1 and 2 add up. 0: as the programs with that strategy: zero2, which is DeepSpeed's, the
+    # compute type, others fp32.
+    gradient_bytes: int = 0
+    reduce_bytes: int = 4  # of what FSDP sums over ranks, and over micro-batches with whole_gradients
+    moment_bytes: int = 0  # of Adam's moments; 0: the parameters' (DeepSeek-V3: bf16). 8-bit optimizers have their own
+    # False: nothing casts but adapters in fp32 over a base in 16 bits, each of which casts its input and keeps that.
+    autocast: bool = True
+    # Autocast computes RMSNorm in fp32, as in PyTorch from 2.12 on (pytorch/pytorch#188955); before in its input type.
+    wide_norms: bool = True
+    # Stored scores have a softmax in fp32, which is kept, as is its cast (transformers' ``eager``).
+    wide_scores: bool = False
+    has_8bit_inputs: bool = False  # fp8: linear layers keep their inputs in it (Transformer Engine)
+
+    # Optimizer.
+    optimizer: Optimizer = "adamw"
+    fused_optimizer: bool = False
+
+    # What is recomputed.
+    checkpointing: bool = False
+    recomputed_share: float = 1.0  # of the blocks, with checkpointing
+    # What attention and every second matrix product give is kept, the rest computed again (torchtitan).
+    selective: bool = False
+    recompute_modules: tuple[RecomputedModule, ...] = ()  # of each block, by Megatron-LM, and nothing else
+    # Blocks' activations go to CPU memory and come back (torchtune's enable_activation_offloading, DeepSpeed's
+    # cpu_checkpointing).
+    offloads_activations: bool = False
+
+    # Kernels. plain: PyTorch's own, one operation after another. fused (flash-attn, Liger, Apex, Transformer Engine):
+    # normalisations stay in the compute type, and q, k and v, or gate and up, read one input.
+    kernels: Kernels = "plain"
+    # The leanest fused kernels: keys and values that groups of heads share are not copied (FlashAttention-2), and SiLU
+    # is computed again (Liger, Megatron-LM).
+    keeps_least: bool = False
+    compiled: bool | None = None  # by torch.compile, which fuses element-wise kernels; None: unknown
+    on_gpu: bool = True  # on a CPU RMSNorm is several kernels, and keeps what it has normalised as well
+    flash_attention: bool = True
+    whole_attention: bool = False  # its kernel computes dropped scores too, as those before FlashAttention-2 do
+    masked_attention: bool | None = None  # it is given a mask, which PyTorch's flash kernel does not take
+    # By instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2.
+    native_attention: bool | None = None
+    joined_projections: bool = False  # one product gives q, k and v, which share a tensor (LitGPT, GPT-NeoX)
+    # A loop of its own over transformers' model, which gives keys and values of all layers beside the logits
+    # (use_cache: only its own checkpointing and its Trainer switch that off), and holds them until the next ones.
+    keeps_outputs: bool = False
+
+    # Cross entropy. plain: in fp32. fused: over logits in the compute type that become their own gradient, fused-fp32
+    # over logits in fp32. chunked: all logits are never there at once (Liger's fused linear cross entropy, torchtune's
+    # chunked one). transformers: on a shifted copy in fp32 of logits that are kept as well; -whole: on the logits
+    # themselves, as from its 4.49 on; -kept: a program holds them until the backward pass ends. narrow: on a shifted
+    # copy in the compute type (fp16 by DeepSpeed). compiled: with the model.
+    loss: Loss = "plain"
+    loss_open: bool = False  # nobody says which: memory has ``loss``, times lie between it and a fused one
+
+    # Adapters over a frozen base, which is in the compute type or packed.
+    lora_rank: int = 0  # 0: everything is trained
+    lora_targets: tuple[str, ...] = ()
+    adapter_dropout: bool = False  # before each adapter
+    quantized: bool = False
+    packing: Packing = "nf4"  # whose kernels unpack it at their own speeds (bitsandbytes and torchao, or GPTQ's)
+    # What of a 4-bit base is not in 4 bits is fp32, and with it the residual stream (peft's
+    # prepare_model_for_kbit_training).
+    upcast: bool = False
+    # Inputs of 4-bit layers: kept by bitsandbytes before 0.43.2; held: beside what autograd saves, where checkpointing
+    # without reentry does not reach them.
+    frozen_inputs: FrozenInputs = "dropped"
+    # Hooks of FSDP1 on frozen blocks' inputs (register_multi_grad_hook), with reentrant checkpointing and adapters
+    # wrapped on their own, hold these and their gradients until the backward pass is over.
+    holds_inputs: bool = False
 
     def __post_init__(self) -> None:
         own = self.compute_bytes if self.strategy == "zero2" else _FP32_BYTES

@@ -11,7 +11,8 @@ from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import OF_EXPERTS, Transformer
 
 _FP32_BYTES = 4
-_OF_ATTENTION = frozenset({"q_proj", "k_proj", "v_proj", "q_a_proj", "kv_a_proj_with_mqa"})
+_JOINED = frozenset({"q_proj", "k_proj", "v_proj"})  # where they are; layers of latent attention are each their own
+_OF_ATTENTION = _JOINED | {"q_a_proj", "kv_a_proj_with_mqa"}
 _OF_MLP = frozenset({"gate_proj", "up_proj"})
 _IN_ORDER = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")  # as a block computes them
 _OF_NORMS = _OF_ATTENTION | _OF_MLP  # linear layers that read what a normalisation gives
@@ -55,7 +56,7 @@ def _keeps_frozen_inputs(setup: TrainingSetup) -> bool:
 
 def _readers(kept: frozenset[str], setup: TrainingSetup) -> int:
     """Layers behind norms that each keep a copy of what they read: cast anew, or what their own dropout leaves."""
-    joined = len(kept & _OF_ATTENTION) - 1 if setup.joined_projections and kept & _OF_ATTENTION else 0
+    joined = len(kept & _JOINED) - 1 if setup.joined_projections and kept & _JOINED else 0
     return len(kept & _OF_NORMS) - joined
 
 
@@ -115,10 +116,10 @@ def _dropout_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """A mask and what it leaves of each adapter's input; where that is not kept otherwise, it takes its place."""
     if not (setup.lora_rank and setup.adapter_dropout):
         return 0.0
-    linears, joined = model.linears(), setup.joined_projections
-    targets = set(setup.lora_targets or linears)
-    if joined and targets & _OF_ATTENTION:
-        targets = (targets - _OF_ATTENTION) | {"q_proj"}
+    linears = model.linears()
+    targets = linears.keys() & set(setup.lora_targets or linears)
+    if setup.joined_projections and targets & _JOINED and linears.keys() >= _JOINED:
+        targets = (targets - _JOINED) | {"q_proj"}
     each = 1 + (setup.compute_bytes if _keeps_frozen_inputs(setup) else 0)
     return float(each * sum(linears[name][0] for name in targets))
 

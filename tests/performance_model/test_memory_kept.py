@@ -10,6 +10,7 @@ from raybench.performance_model.activations import block_activation_bytes_per_to
 from raybench.performance_model.activations import checkpoint_bytes_per_token
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
+from raybench.performance_model.model_config import model_of_config
 from raybench.performance_model.parallel.part import local_setup
 from raybench.performance_model.presets import preset_named
 from raybench.performance_model.step.forms import most_peak
@@ -97,6 +98,18 @@ def test_dropout_before_an_adapter_keeps_a_mask_and_a_joined_projection_all_thre
     assert kept(MODEL, joined) - kept(MODEL, ADAPTERS) == 4 * MODEL.hidden
     grouped = preset_named("llama-8b")  # its keys and values are copied for each head
     assert kept(grouped, joined) == kept(grouped, ADAPTERS)
+
+
+def test_latent_attention_has_no_joined_projection_and_targets_that_a_block_lacks_are_left_out() -> None:
+    """An estimate of DeepSeek-V3 by LoRA and Megatron-Bridge, whose projections are joined elsewhere, was an error."""
+    latent = model_of_config("deepseek-v3")
+    dropping = replace(ADAPTERS, adapter_dropout=True, lora_targets=("q_a_proj", "kv_a_proj_with_mqa"))
+    assert kept(latent, replace(dropping, joined_projections=True)) == kept(latent, dropping)
+    dense, mixed = latent.kinds()
+    shared = replace(dropping, lora_targets=("q_a_proj", "shared_expert.up_proj"))
+    without = replace(shared, adapter_dropout=False)
+    assert kept(dense, shared) - kept(dense, without) == 1 * dense.hidden
+    assert kept(mixed, shared) - kept(mixed, without) > 1 * mixed.hidden
 
 
 def test_a_norm_written_by_hand_keeps_fp32_and_where_it_is_trained_what_it_scales() -> None:

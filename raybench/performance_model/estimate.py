@@ -5,6 +5,7 @@ Pure arithmetic over the other modules of this package. Each figure carries the 
 """
 
 import math
+import sys
 from dataclasses import dataclass, replace
 
 from raybench.performance_model.communication import StepSeconds, Traffic
@@ -13,7 +14,7 @@ from raybench.performance_model.efficiency import Efficiency
 from raybench.performance_model.measured_way import Measured
 from raybench.performance_model.memory import LONG_SHARE, MemoryEstimate, estimate_memory
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
-from raybench.performance_model.programs.taken import decided_anew
+from raybench.performance_model.programs.taken import decided_anew, refused
 from raybench.performance_model.step.bounds import (
     computation_of,
     fitted_steps,
@@ -282,10 +283,15 @@ def _nearest(request: EstimateRequest) -> NearestFit | None:
             setup=run.setup,
             layout=run.layout,
             accumulation=run.accumulation,
+            program=run.program,
             kernels_known=asked.kernels_known or "kernels" in run.said,
             loss_known=asked.loss_known or "loss" in run.said,
         )
+        if one.layout.is_cut and not asked.layout.is_cut and "gradient_bytes" not in asked.said:  # as options have it
+            one = replace(one, setup=replace(one.setup, gradient_bytes=2 if one.dtype == "fp16" else 4))
         one = decided_anew(one)
+        if one.program is not None and refused(one.program, one) is not None:
+            return sys.maxsize
         memory = estimate_memory(one.model, one.setup, one.layout, accumulation=one.accumulation)
         return most_peak(one, memory.peak)
 

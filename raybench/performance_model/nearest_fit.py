@@ -2,18 +2,22 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory
+from raybench.performance_model.parallel.nearest_cut import accumulation_of, cut_words, further_cuts, may_hold
 from raybench.performance_model.programs.program import Method, Program
+from raybench.performance_model.programs.table import MEGATRON_LM, TRANSFORMERS
 from raybench.performance_model.search import largest_fitting
 from raybench.performance_model.step.forms import layouts_meant
 from raybench.performance_model.training_setup import Strategy, TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
-_MOST_TIMES_NODES = 64  # as many nodes at the most, in doublings
+_MOST_TIMES_NODES, _MOST_RANKS = 64, 4096  # as many nodes at the most, in doublings; or so many GPUs
 _SPREADING: tuple[Strategy, ...] = ("fsdp", "zero3", "zero2", "zero1")  # the first spreads most
+_OTHERS = (TRANSFORMERS, MEGATRON_LM)  # where nothing fits by the program that is asked for
 _LORA_RANK = 16  # as the QLoRA and PEFT examples have it
 
 
@@ -65,31 +69,51 @@ def nearest_fit(run: Fitting, memory_bytes: float) -> NearestFit | None:
     """The nearest run whose peak is within ``memory_bytes``; None where none of what is tried has one.
 
     First what costs no sample and no digit (sharding, computing activations again, micro-batches cut smaller with more
-    accumulation), one, two and three of them; then an 8-bit optimizer; then more nodes; then training adapters only.
+    accumulation), one, two and three of them; then the model cut over ranks, with as many samples a step; then an 8-bit
+    optimizer; then more nodes, and more of them with the model cut; then training adapters only, which of one GPU comes
+    before several. Of a program by which nothing fits another one, last.
     """
-    for changes in _attempts():
+    found = _nearest(run, memory_bytes)
+    others = _OTHERS if run.program is not None else ()
+    for other in others if found is None else ():
+        again = _nearest(replace(run, program=other), memory_bytes)
+        if again is not None:
+            return replace(again, options=(f"--program {other.name}", *again.options))
+    return found
+
+
+def _nearest(run: Fitting, memory_bytes: float) -> NearestFit | None:
+    if run.peak <= memory_bytes:  # another program than the one that was asked for
+        return NearestFit(options=(), run=run)
+    for changes in _attempts(run):
         found = _applied(run, changes, memory_bytes)
         if found is not None:
             return found
     return None
 
 
-def _attempts() -> Iterator[tuple[Change, ...]]:
+def _attempts(run: Fitting) -> Iterator[tuple[Change, ...]]:
     mild: tuple[Change, ...] = (_fused, _sharded, _checkpointed, _smaller)
     groups = [group for count in range(1, len(mild) + 1) for group in combinations(mild, count)]
     yield from groups
+    yield from ((*group, _cut) for group in _BEFORE_CUTS)
     yield from ((*group, _eight_bit) for group in groups)
-    yield (_sharded, _more_nodes)
-    yield (_sharded, _checkpointed, _smaller, _more_nodes)
-    yield (_sharded, _checkpointed, _smaller, _eight_bit, _more_nodes)
-    yield (_adapters,)
-    yield (_checkpointed, _adapters, _smaller)
-    yield (_packed_adapters,)
-    yield (_checkpointed, _packed_adapters, _smaller)
-    yield (_sharded, _checkpointed, _packed_adapters, _smaller)
-    yield (_fused, _sharded, _checkpointed, _packed_adapters, _smaller)
-    yield (_fused, _checkpointed, _packed_adapters, _smaller, _sharded, _more_nodes)
-    yield (_fused, _checkpointed, _packed_adapters, _smaller, _shared)
+    is_alone = run.layout.world_size == 1 and not run.setup.is_sharded  # one GPU, and nobody thinks of more
+    if is_alone:
+        yield from _ADAPTED
+    yield from _on_more(run)
+    yield from ((_sharded, _checkpointed, _eight_bit, on, _smaller) for on, _ in _growths(run))
+    if not is_alone:
+        yield from _ADAPTED
+
+
+def _on_more(run: Fitting) -> Iterator[tuple[Change, ...]]:
+    """On the fewest GPUs: as it is, with activations computed again, and cut."""
+    for on, cut_on in _growths(run):
+        yield (_sharded, on)
+        yield (_sharded, _checkpointed, on, _smaller)
+        yield (_sharded, _checkpointed, cut_on)
+        yield (_sharded, _checkpointed, _single, cut_on)
 
 
 def _applied(run: Fitting, changes: tuple[Change, ...], memory_bytes: float) -> NearestFit | None:
@@ -155,18 +179,62 @@ def _eight_bit(run: Fitting, _: float) -> tuple[str, Fitting] | None:
 
 def _more_nodes(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
     """The fewest GPUs, in doublings, on which the shards fit: whole nodes, and a part of the first."""
-    ranks, per_node = run.layout.world_size, run.layout.ranks_per_node
-    setup, in_parts = run.setup, ranks > per_node and ranks % per_node
-    if setup.strategy not in ("fsdp", "zero3") or not run.may(setup.strategy) or in_parts:
+    if run.setup.strategy not in ("fsdp", "zero3"):
         return None
-    setup = replace(setup, gradients_kept=setup.gradients_kept or setup.strategy == "zero3")
-    times = 2
-    while times <= _MOST_TIMES_NODES:
-        layout = replace(run.layout, world_size=ranks * times)
-        more = replace(run, layout=layout, setup=setup)
-        if more.peak <= memory_bytes:
-            return f"--world-size {layout.world_size}", more
-        times *= 2
+    grown = (on(run, memory_bytes) for on, _ in _growths(run))
+    return next((found for found in grown if found is not None and found[1].peak <= memory_bytes), None)
+
+
+def _cut(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
+    """Over the fewest ranks of those that there are, with as many samples a step."""
+    return _cut_over(run, run.layout.world_size, memory_bytes)
+
+
+def _growths(run: Fitting) -> list[tuple[Change, Change]]:
+    """More GPUs, in doublings: the run on so many, and cut over them. None where the nodes are not whole."""
+    ranks, per_node = run.layout.world_size, run.layout.ranks_per_node
+    if ranks > per_node and ranks % per_node:
+        return []
+    most = max(ranks * _MOST_TIMES_NODES, _MOST_RANKS)
+    counts = (ranks * 2**power for power in range(1, (most // ranks).bit_length()))
+    return [(partial(_on, many), partial(_cut_on, many)) for many in counts]
+
+
+def _on(ranks: int, run: Fitting, _: float) -> tuple[str, Fitting] | None:
+    """On so many GPUs, where they spread what one alone holds."""
+    setup = run.setup
+    if setup.strategy == "ddp" or not run.may(setup.strategy):
+        return None
+    setup = replace(setup, gradients_kept=setup.gradients_kept or setup.is_zero)
+    return f"--world-size {ranks}", replace(run, layout=replace(run.layout, world_size=ranks), setup=setup)
+
+
+def _cut_on(ranks: int, run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
+    found = _cut_over(run, ranks, memory_bytes)
+    return found and (f"{found[0]} --world-size {ranks}", found[1])
+
+
+def _single(run: Fitting, _: float) -> tuple[str, Fitting] | None:
+    """One sample at a time, as many a step."""
+    times = run.setup.batch_size * run.accumulation
+    if times == run.accumulation:
+        return None
+    words = f"--batch-size 1 --gradient-accumulation-steps {times}"
+    return words, replace(run, setup=replace(run.setup, batch_size=1, gradients_kept=True), accumulation=times)
+
+
+def _cut_over(run: Fitting, ranks: int, memory_bytes: float) -> tuple[str, Fitting] | None:
+    samples = run.accumulation * run.layout.data
+    for layout in further_cuts(run.model, run.setup, run.layout, ranks, run.program):
+        times = accumulation_of(samples, layout)
+        if times is None or not may_hold(run.model, run.setup, layout, memory_bytes):
+            continue
+        setup = replace(run.setup, gradients_kept=run.setup.gradients_kept or times > 1)
+        one = replace(run, layout=layout, setup=setup, accumulation=times)
+        if one.peak <= memory_bytes:
+            words = cut_words(run.layout, layout)
+            words += [f"--gradient-accumulation-steps {times}"] if times != run.accumulation else []
+            return " ".join(words), one
     return None
 
 
@@ -190,3 +258,23 @@ def _packed_adapters(run: Fitting, _: float) -> tuple[str, Fitting] | None:
     rank = run.setup.lora_rank or _LORA_RANK
     setup = replace(run.setup, lora_rank=rank, quantized=True, packing="nf4")
     return f"--lora-rank {rank} --qlora", replace(run, setup=setup)
+
+
+_BEFORE_CUTS: tuple[tuple[Change, ...], ...] = (
+    (_sharded,),
+    (_fused, _sharded),
+    (_sharded, _checkpointed),
+    (_fused, _sharded, _checkpointed),
+    (_sharded, _checkpointed, _single),
+    (_fused, _sharded, _checkpointed, _single),
+)
+_ADAPTED: tuple[tuple[Change, ...], ...] = (
+    (_adapters,),
+    (_checkpointed, _adapters, _smaller),
+    (_packed_adapters,),
+    (_checkpointed, _packed_adapters, _smaller),
+    (_sharded, _checkpointed, _packed_adapters, _smaller),
+    (_fused, _sharded, _checkpointed, _packed_adapters, _smaller),
+    (_fused, _checkpointed, _packed_adapters, _smaller, _sharded, _more_nodes),
+    (_fused, _checkpointed, _packed_adapters, _smaller, _shared),
+)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.nearest_fit import Fitting, nearest_fit
 from raybench.performance_model.presets import preset_named
@@ -77,6 +78,72 @@ def test_a_run_with_selective_checkpointing_that_does_not_fit_is_told_what_does(
 
 _CLUSTER = EstimateOptions(world_size=8, gpu="A100", batch_size=2, accumulation=2)
 _ALONE = EstimateOptions(world_size=1, gpus_per_node=1, gpu="A100")
+_H100 = EstimateOptions(world_size=8, gpu="H100")
+_STAGED = replace(_H100, program="megatron-lm", model="llama-70b")
+# What a model is cut by where sharding, recomputation and smaller micro-batches are not enough.
+CUT = (
+    (
+        replace(_H100, program="torchtitan", sequence_length=65_536),
+        "--activation-checkpointing --tensor-parallel 4 --gradient-accumulation-steps 4",
+    ),
+    (
+        _STAGED,
+        (
+            "--strategy zero1 --activation-checkpointing --tensor-parallel 8 --pipeline-parallel 2 "
+            "--gradient-accumulation-steps 4 --world-size 32"
+        ),
+    ),
+    (
+        replace(_STAGED, tensor_parallel=4, pipeline_parallel=2, virtual_stages=5),
+        "--strategy zero1 --activation-checkpointing --tensor-parallel 8 --world-size 32",
+    ),
+    (
+        replace(_H100, world_size=64, program="megatron-lm", model="mixtral-8x7b", strategy="zero1"),
+        "--tensor-parallel 2 --expert-parallel 8 --gradient-accumulation-steps 2",
+    ),
+    (
+        replace(_H100, model="llama-405b", kernels="fused", loss="fused"),
+        "--strategy fsdp --activation-checkpointing --tensor-parallel 4 --world-size 128",
+    ),
+    (
+        replace(_H100, program="nanogpt", gpu="A100-40GB"),
+        "--program transformers --strategy fsdp --activation-checkpointing",
+    ),
+)
+
+
+@pytest.mark.parametrize(("options", "told"), CUT)
+def test_a_model_is_cut_as_people_do_where_nothing_milder_makes_it_fit(options: EstimateOptions, told: str) -> None:
+    assert " ".join(estimate(options).report.memory.nearest_options) == told
+
+
+@pytest.mark.parametrize("program", ["megatron-lm", "torchtitan", None])
+def test_a_cut_is_over_the_fewest_gpus_and_ranks_and_keeps_the_samples_of_a_step(program: str | None) -> None:
+    asked = replace(_H100, world_size=16, model="llama-70b", program=program, accumulation=4)
+    words = " ".join(estimate(asked).report.memory.nearest_options).split()
+    told = _changed(asked, list(words))
+    if told.world_size == asked.world_size:
+        assert _samples(told) == _samples(asked)
+    assert estimate(told).report.memory.fits
+    if told.tensor_parallel > 1:
+        half = replace(told, tensor_parallel=told.tensor_parallel // 2, accumulation=max(1, told.accumulation // 2))
+        assert estimate(half).report.memory.fits is not True
+
+
+def _samples(options: EstimateOptions) -> int:
+    cut = options.tensor_parallel * options.pipeline_parallel * options.context_parallel
+    return options.world_size // cut * options.batch_size * options.accumulation
+
+
+def test_adam_in_8_bits_is_told_to_programs_that_have_it() -> None:
+    """Megatron-LM has none, and was told that it makes a model fit."""
+    with pytest.raises(UsageError, match="Megatron-LM has no --optimizer adamw-8bit"):
+        estimate(replace(_H100, program="megatron-lm", optimizer="adamw-8bit"))
+    assert estimate(replace(_H100, program="torchtune", optimizer="adamw-8bit")).report.memory.peak
+    for name, has in (("megatron-lm", False), ("megatron-bridge", False), ("llama-factory", True)):
+        options = replace(_ALONE, model="gpt2-xl", gpu="A10", program=name)
+        told = " ".join(estimate(options).report.memory.nearest_options)
+        assert ("adamw-8bit" in told) is has, told
 
 
 @pytest.mark.parametrize(
@@ -91,6 +158,7 @@ _ALONE = EstimateOptions(world_size=1, gpus_per_node=1, gpu="A100")
         replace(_ALONE, strategy="fsdp", gpu="RTX 4090", program="trl"),
         replace(_ALONE, gpu="RTX 4090"),
         replace(_ALONE, gpu="RTX 4090", model="llama-7b", batch_size=8, lora_rank=16, qlora=True, program="unsloth"),
+        *(one for one, _ in CUT),
     ],
     ids=lambda options: " ".join(filter(None, (options.program, options.strategy, options.gpu, options.model))),
 )
@@ -109,7 +177,9 @@ def test_more_gpus_are_not_told_where_the_program_has_not_the_strategy() -> None
         program = program_named(name) if name else None
         run = Fitting(model=asked.model, setup=asked.setup, layout=asked.layout, program=program)
         found = nearest_fit(run, asked.sure_bytes)
-        assert any("--world-size" in option for option in (found.options if found else ())) is told
+        assert found is not None
+        assert any("--world-size" in option for option in found.options)
+        assert (found.options[0] == "--program transformers") is not told  # nanoGPT shards nothing
 
 
 @pytest.mark.parametrize(

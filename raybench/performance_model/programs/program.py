@@ -114,7 +114,7 @@ class Lack:
     source: str
 
     def __post_init__(self) -> None:
-        if self.name not in {*LABELS, "dtype", "offload"}:
+        if self.name not in {*LABELS, "dtype", "offload", "optimizer"}:
             raise ValueError(f"a program lacks no {self.name}")
 
 

@@ -3,6 +3,7 @@
 from raybench.errors import unknown_name
 from raybench.performance_model.programs.of_megatron import (
     LOSS_IN_PLACE,
+    NO_8BIT_ADAM,
     OF_MEGATRON,
     OF_MEGATRON_CORE,
     compiles_functions_alone,
@@ -70,7 +71,7 @@ MEGATRON_LM = Program(
     title="Megatron-LM",
     aliases=("megatron", "megatron-core", "megatron-swift"),
     strategies=("ddp", "zero1"),
-    lacks=(compiles_functions_alone("megatron/core/jit.py"),),
+    lacks=(compiles_functions_alone("megatron/core/jit.py"), NO_8BIT_ADAM),
     cuts=("tensor", "context", "pipeline", "expert"),
     selective="it computes attention again alone, of which flash attention keeps next to nothing",
     recomputes_modules=True,

@@ -190,7 +190,7 @@ def _stage_memory(model: Transformer, setup: TrainingSetup, layout: Layout, in_f
         optimizer_state=int(held.state),
         buffers=int(copies + _buffers(step)),
         activations=int(step.at_loss - step.kept_of_block + step.activations(1) + step.waiting),
-        logits=int(max(step.loss, step.loss_backward)),
+        logits=int(max(step.loss.forward, step.loss.backward)),
         optimizer_temporaries=int(temporaries),
         context=CONTEXT_BYTES + (NCCL_BYTES if layout.world_size > 1 else 0),
         fragmentation=0,

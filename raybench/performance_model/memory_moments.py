@@ -3,7 +3,6 @@
 Each moment is a sum of what is there at once; the peak of a step is the largest of them (docs/methods.md). Bytes.
 """
 
-import math
 from dataclasses import dataclass, field
 
 from raybench.performance_model.activations import (
@@ -14,35 +13,10 @@ from raybench.performance_model.activations import (
     selective_bytes_per_token,
 )
 from raybench.performance_model.parallel.recomputed_modules import kept_bytes_per_token
+from raybench.performance_model.step.loss_memory import LossMemory
 from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
-# Of one logit. Loss: what the output layer gave, the same without the last place, in fp32, and the log-softmax. Then,
-# in the backward pass, the log-softmax and two gradients in fp32.
-_LOSS_BYTES_16, _LOSS_BYTES_32 = 10, 12
-_LOSS_BACKWARD_BYTES = 12
-# The same where PyTorch's DTensor computes it over tensor ranks, by separate operations (loss_parallel, in
-# torch/distributed/tensor/parallel/loss.py): logits, in fp32, less their largest, the exponentials; then the
-# log-softmax, zeros for the gradient, the exponentials and their sum.
-_SPREAD_LOSS_BYTES, _SPREAD_LOSS_BACKWARD_BYTES = 14, 16
-# transformers: logits in fp32, the shifted copy, the log-softmax and its gradient (ForCausalLMLoss; a model's outputs
-# are alive until the backward pass is over). Published longest contexts of such runs have 15 to 17.
-# From 4.49 on (February 2025) it shifts the labels, and no logits are copied: as the plain one.
-_COPIED_LOSS_BYTES = 14
-_KEPT_LOGIT_BYTES = 2
-# The same where nothing is cast up: logits, the shifted copy, the log-softmax; then that, its gradient and theirs. What
-# the model gave is let go with the loss.
-_NARROW_LOSS_COPIES = 3
-# Compiled with the model, cross entropy reads the logits as they are and gives their gradient so: counted of what
-# torch.compile saves, one copy and a sum a row. The third: a program that is given the logits (nanoGPT's, transformers)
-# holds them until the next micro-batch's are there.
-_COMPILED_LOSS_COPIES = 3
-# A fused loss has the logits and, of what goes to the output layer, their gradient in the same place; one copy of them
-# is counted for kernels that keep both. In chunks there is next to nothing of either.
-_FUSED_LOSS_COPIES = 2
-# The same over logits that transformers has cast to fp32: those and the shifted copy, which becomes their gradient.
-_FUSED_FP32_BYTES = 8
-_CHUNKS = 8  # as torchtune's CEWithChunkedOutputLoss
 # Of a 4-bit weight while its layer computes: as an index and in fp32 (adapters.QuantisedWeight.dense).
 _UNPACKED_BYTES = 6
 # Elements of weights that DeepSpeed's ZeRO-3 keeps gathered at once (stage3_max_live_parameters, _max_reuse_distance).
@@ -72,10 +46,12 @@ class Step:
     in_flight: float = 1.0
     block_activations: float = field(init=False)
     kept_of_block: float = field(init=False)
+    loss: LossMemory = field(init=False)
 
     def __post_init__(self) -> None:
         kinds = self.model.kinds()
         kept = sum(kind.layers * self._kept_of(kind) for kind in kinds) / sum(kind.layers for kind in kinds)
+        object.__setattr__(self, "loss", LossMemory(model=self.model, setup=self.setup))
         object.__setattr__(self, "block_activations", self._activations_of(kinds[-1]))
         object.__setattr__(self, "kept_of_block", kept)
 
@@ -104,16 +80,6 @@ class Step:
             return self.live
         linear = self.model.block_parameters + self.model.token_table_parameters
         return float(max(self.live, linear * self.setup.compute_bytes))
-
-    @property
-    def table_bytes(self) -> float:
-        """Of the output layer, or the token embedding, in the parameters' type."""
-        return float(self.model.token_table_parameters * self.setup.parameter_bytes)
-
-    @property
-    def table_cast_bytes(self) -> float:
-        """Of the same in the compute type."""
-        return float(self.model.token_table_parameters * self.setup.compute_bytes)
 
     def _activations_of(self, kind: Transformer) -> float:
         return self.setup.tokens * block_activation_bytes_per_token(kind, self.setup)
@@ -168,104 +134,6 @@ class Step:
         return self.kept(self.model.layers) + outer
 
     @property
-    def loss(self) -> float:
-        """What the loss has at once, of all tokens but the last of each sample."""
-        if self._is_loss_of_liger and self._scores:
-            return self._chunk_of_liger + self._gradients_of_liger + self._table_gradient
-        plain = _LOSS_BYTES_16 if self.setup.compute_bytes < 4 else _LOSS_BYTES_32
-        plain = _SPREAD_LOSS_BYTES if self._is_loss_spread else plain
-        return self._scores * (self._score_bytes(plain) + self._cap_bytes)
-
-    @property
-    def loss_backward(self) -> float:
-        """The same of its backward pass."""
-        if self._is_loss_of_liger and self._scores:
-            return self._gradients_of_liger
-        plain = _SPREAD_LOSS_BACKWARD_BYTES if self._is_loss_spread else _LOSS_BACKWARD_BYTES
-        return self._scores * (self._score_bytes(plain) + self._cap_bytes)
-
-    @property
-    def _is_loss_of_liger(self) -> bool:
-        """Whether its chunks are those of fused kernels: Liger's, which give the gradients in the forward pass."""
-        return self.setup.loss == "chunked" and self.setup.kernels == "fused"
-
-    @property
-    def _chunk_of_liger(self) -> float:
-        """Logits of a chunk: of a power of two of tokens, as many as make about as much as the hidden states.
-
-        As liger_kernel/ops/fused_linear_cross_entropy.py of liger-kernel 0.8.5 has it.
-        """
-        model, tokens = self.model, self.setup.tokens
-        each = math.ceil(tokens / math.ceil(model.vocabulary / model.hidden))
-        return float(min(1 << (each - 1).bit_length(), tokens) * model.vocabulary * self.setup.compute_bytes)
-
-    @property
-    def _gradients_of_liger(self) -> float:
-        """Of the hidden states, and of the output layer where it is trained: there from the loss on."""
-        return self.setup.tokens * self.model.hidden * self.setup.compute_bytes + self._table_gradient
-
-    @property
-    def _table_gradient(self) -> float:
-        """Of the output layer, in its own type.
-
-        A chunk's part that is added to it: liger-kernel 0.6 and 0.7 make it and a copy in fp32, three as large, up to
-        0.5 and from 0.8 on it is added in place. One is counted.
-        """
-        if self.setup.lora_rank:
-            return 0.0
-        return self.table_bytes if self.setup.casts_weights else self.table_cast_bytes
-
-    @property
-    def _is_loss_spread(self) -> bool:
-        """Whether it is computed so: under FSDP, whose models PyTorch's own tensor parallelism cuts."""
-        fsdp = self.setup.is_sharded and self.setup.strategy != "zero3"
-        return fsdp and self.setup.sequence_shards > 1 and not self.setup.compiled
-
-    @property
-    def _cap_bytes(self) -> float:
-        """Of one logit: what tanh gives, kept where logits are capped before the loss."""
-        whole = self.model.caps_logits and self.setup.loss not in ("fused", "chunked")
-        return float(self.setup.compute_bytes if whole else 0)
-
-    def _score_bytes(self, plain: int) -> float:
-        """Of one logit of all, where cross entropy in fp32 takes ``plain``."""
-        each = self.setup.compute_bytes
-        taken = {
-            "plain": _COMPILED_LOSS_COPIES * each if self.setup.compiles_loss else plain,
-            "compiled": _COMPILED_LOSS_COPIES * each,
-            "fused": _FUSED_LOSS_COPIES * each,
-            "transformers": _COPIED_LOSS_BYTES,
-            "transformers-whole": plain,
-            "transformers-kept": _COPIED_LOSS_BYTES + _KEPT_LOGIT_BYTES,
-            "fused-fp32": _FUSED_FP32_BYTES,
-            "narrow": _NARROW_LOSS_COPIES * each,
-            "chunked": plain / _CHUNKS,
-        }
-        return float(taken[self.setup.loss])
-
-    @property
-    def _scores(self) -> int:
-        if not getattr(self.model, "scores", True):  # a stage of a pipeline without the output layer
-            return 0
-        return (self.setup.tokens - self.setup.batch_size) * self.model.vocabulary
-
-    @property
-    def output_gradient(self) -> float:
-        """Of the output layer's backward pass: the logits' gradient, with the weight's and the input's."""
-        if not getattr(self.model, "scores", True):
-            return 0.0
-        if self._is_loss_of_liger:
-            return self._gradients_of_liger
-        scores = self.setup.tokens * self.model.vocabulary * self.setup.compute_bytes
-        if self.setup.loss == "chunked":
-            scores //= _CHUNKS
-        states = self.setup.tokens * self.model.hidden * self.setup.compute_bytes
-        if self.setup.lora_rank:
-            return float(scores + states)
-        cast = self.table_bytes if self.setup.casts_weights else 0.0
-        return states + self.table_cast_bytes + max(float(scores), cast)
-
-    @property
     def unpacked(self) -> float:
         """The largest weight of a base in 4 or 8 bits, unpacked."""
         if not self.setup.quantized:
@@ -316,22 +184,26 @@ def replica_moments(step: Step) -> dict[str, float]:
     model, setup = step.model, step.setup
     loose = step.loose_gradients
     block_casts = float(model.parameters_per_layer * setup.compute_bytes) if setup.casts_weights else 0.0
-    table_cast = step.table_cast_bytes if setup.casts_weights else 0.0
+    table_cast = step.loss.table_cast_bytes if setup.casts_weights else 0.0
     all_casts = float(model.block_parameters * setup.compute_bytes) if setup.casts_weights else 0.0
     casts = all_casts + table_cast  # the graph keeps them; of what is computed anew the context does
     anew = setup.checkpointing or setup.selective
     casts_left = table_cast if anew else casts
     kept_casts = block_casts if anew else all_casts
-    tied = step.table_bytes if model.tied and not setup.lora_rank else 0.0  # it waits for the gradient of the other end
-    head = tied or min(step.table_bytes, loose)
+    tied = (
+        step.loss.table_bytes if model.tied and not setup.lora_rank else 0.0
+    )  # it waits for the gradient of the other end
+    head = tied or min(step.loss.table_bytes, loose)
     others = loose * (1 - model.parameters_per_layer / model.parameters)
     return {
-        "loss": casts + step.at_loss + step.loss,
-        "loss, backward": casts_left + step.at_loss + step.loss_backward,
-        "output layer, backward": casts_left + step.at_loss + step.output_gradient,
+        "loss": casts + step.at_loss + step.loss.forward,
+        "loss, backward": casts_left + step.at_loss + step.loss.backward,
+        "output layer, backward": casts_left + step.at_loss + step.loss.output_layer_backward,
         "last block, backward": kept_casts + head + step.activations(model.layers) + step.passing,
         "first block, backward": block_casts + others + step.activations(1) + step.passing,
-        "embedding, backward": loose + (0.0 if setup.lora_rank else step.table_bytes) + (tied if loose else 2 * tied),
+        "embedding, backward": loose
+        + (0.0 if setup.lora_rank else step.loss.table_bytes)
+        + (tied if loose else 2 * tied),
         "update": loose + step.temporaries,
     }
 
@@ -356,15 +228,17 @@ def shard_moments(step: Step) -> dict[str, float]:
     if setup.strategy == "zero3":
         root, gathered, ahead = 0.0, step.held_weights, step.held_weights
     rest = ahead - block if keeps else ahead  # once a block is released and the next is there
-    head = 0.0 if setup.lora_rank else step.table_cast_bytes
-    table = 0.0 if setup.lora_rank else (3 if model.tied else 2) * step.table_cast_bytes  # tied: both ends, their sum
+    head = 0.0 if setup.lora_rank else step.loss.table_cast_bytes
+    table = (
+        0.0 if setup.lora_rank else (3 if model.tied else 2) * step.loss.table_cast_bytes
+    )  # tied: both ends, their sum
     outer = 0.0 if setup.lora_rank else float(model.outer_parameters)
     added = step.whole_gradients
     before = step.activations(model.layers - 1) if model.layers > 1 else 0.0
     return {
-        "loss": ahead + (block if keeps else 0) + added + step.at_loss + step.loss,
-        "loss, backward": ahead + added + step.at_loss + step.loss_backward,
-        "output layer, backward": ahead + added + step.at_loss + step.output_gradient,
+        "loss": ahead + (block if keeps else 0) + added + step.at_loss + step.loss.forward,
+        "loss, backward": ahead + added + step.at_loss + step.loss.backward,
+        "output layer, backward": ahead + added + step.at_loss + step.loss.output_layer_backward,
         "last block, backward": gathered + added + head + step.activations(model.layers) + step.passing,
         "last block, reduce": rest + added + head + gradient + copy + step.kept(model.layers - 1),
         "second last block, backward": gathered - (block if keeps else 0) + added + head + copy + before + step.passing,

@@ -29,61 +29,57 @@ _SIZES = {"hidden": "hidden size", "kv_heads": "key and value heads", "feedforwa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transformer:
-    """A decoder-only transformer.
-
-    ``feedforward``: inner width of the MLP; ``gated``: SwiGLU (three matrices) instead of two. ``kv_heads`` below
-    ``heads``: grouped-query attention. ``positions``: rows of a learned position table, 0 with rotary positions.
-    ``experts``: MLPs of a layer, 0 for one that all tokens pass; ``experts_per_token`` of them compute a token, and
-    with them one of width ``shared_feedforward``, weighed for each token with ``shared_gate``. ``dense_layers``, taken
-    for the first, have an MLP of width ``dense_feedforward`` and no experts.
-    ``norm``: RMSNorm, LayerNorm, and LayerNorm without its shift, or without parameters. ``head_norms``: q and k are
-    normalised, with weights for a head's width, for all heads' together, or none (``head_norm_weights``).
-    ``other_parameters`` of a layer: what is neither of a linear layer nor of a norm, such as attention sinks.
-    ``biases``: in every linear layer; ``qkv_biases``: in those of q, k and v only. ``tied``: the output layer is the
-    token embedding.
-    ``caps_scores``, ``caps_logits``: by tanh, which no kernel of PyTorch fuses. ``formula_gelu``: GELU as eight
-    operations; ``drops``: elements of what attention and the MLP give are dropped in training. ``parallel``:
-    attention and the MLP read one norm. ``head_bias``: of the output layer; ``embedding_norm``: one more norm, of the
-    token embeddings. ``key_value_rank``: keys and values come
-    of a latent vector of that width, as in DeepSeek's MLA, ``query_rank`` of queries (0: of the hidden state);
-    ``rotary_width`` of a head's width is turned, by keys that all heads share, and values have ``value_width``.
-    """
+    """A decoder-only transformer."""
 
     name: str
     layers: int
     hidden: int
-    heads: int
-    feedforward: int
     vocabulary: int
+    context: int = 2048  # tokens of a sample that it is made for
+    tied: bool = False  # the output layer is the token embedding
+    positions: int = 0  # rows of a learned position table; 0: rotary positions
+    head_bias: bool = False  # of the output layer
+
+    # Attention. kv_heads below heads: grouped-query attention.
+    heads: int
     kv_heads: int = 0  # 0: as many as heads
     head_width: int = 0  # 0: hidden / heads
-    gated: bool = True
-    norm: Literal["rms", "layer", "scale", "plain"] = "rms"
-    biases: bool = False
-    qkv_biases: bool = False
-    tied: bool = False
-    positions: int = 0
-    context: int = 2048
+    head_norms: bool = False  # q and k are normalised
+    head_norm_weights: Literal["head", "projection", "none"] = "head"  # for one head's width, for all heads', or none
+    # DeepSeek's MLA: keys and values come of a latent vector of key_value_rank, queries of one of query_rank (0: of the
+    # hidden state). rotary_width of a head's width is rotated, with keys that all heads share; values have value_width.
+    query_rank: int = 0
+    key_value_rank: int = 0
+    rotary_width: int = 0
+    value_width: int = 0
+
+    # MLP.
+    feedforward: int  # inner width
+    gated: bool = True  # SwiGLU: three matrices, not two
+    formula_gelu: bool = False  # GELU as eight operations
+    parallel: bool = False  # attention and the MLP read one norm
+
+    # Experts: so many MLPs in a layer (0: one that all tokens pass), of which experts_per_token compute a token; beside
+    # them an MLP of shared_feedforward for all tokens, weighed for each with shared_gate. dense_layers, the first ones,
+    # have an MLP of dense_feedforward and no experts.
     experts: int = 0
     experts_per_token: float = 0
     shared_feedforward: int = 0
     shared_gate: bool = False
     dense_layers: int = 0
     dense_feedforward: int = 0
-    head_norms: bool = False
-    head_norm_weights: Literal["head", "projection", "none"] = "head"
-    other_parameters: int = 0
+
+    # Norms and the rest of a layer.
+    norm: Literal["rms", "layer", "scale", "plain"] = "rms"  # scale: LayerNorm without its shift; plain: no parameters
     norms_per_layer: int = 2
-    parallel: bool = False
-    head_bias: bool = False
-    embedding_norm: bool = False
-    query_rank: int = 0
-    key_value_rank: int = 0
-    rotary_width: int = 0
-    value_width: int = 0
+    embedding_norm: bool = False  # one more, of the token embeddings
+    biases: bool = False  # in every linear layer
+    qkv_biases: bool = False  # in those of q, k and v only
+    other_parameters: int = 0  # of a layer, neither of a linear layer nor of a norm, such as attention sinks
+
+    # In training. Capped by tanh, which no kernel of PyTorch fuses; drops: elements that attention and the MLP give.
     caps_scores: bool = False
     caps_logits: bool = False
-    formula_gelu: bool = False
     drops: bool = False
 
     def __post_init__(self) -> None:

@@ -1,0 +1,148 @@
+"""What the logits and their loss hold, forward and backward, by the kernel that computes it. Bytes."""
+
+import math
+from dataclasses import dataclass
+
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.transformer import Transformer
+
+# Per logit. Forward: what the output layer gave, the same without the last token, in fp32, and the log-softmax.
+# Backward: the log-softmax and two gradients in fp32.
+_PLAIN_16, _PLAIN_32, _PLAIN_BACKWARD = 10, 12, 12
+# Where PyTorch's DTensor computes it over tensor ranks, by separate operations (loss_parallel, in
+# torch/distributed/tensor/parallel/loss.py). Forward: logits, in fp32, less their largest, the exponentials. Backward:
+# the log-softmax, zeros for the gradient, the exponentials and their sum.
+_SPREAD, _SPREAD_BACKWARD = 14, 16
+# transformers (ForCausalLMLoss): logits in fp32, the shifted copy, the log-softmax and its gradient. A model's outputs
+# are alive until the backward pass is over; published longest contexts of such runs have 15 to 17 bytes. From 4.49 on
+# (February 2025) labels are shifted and no logits copied: as the plain one.
+_SHIFTED, _KEPT_LOGIT = 14, 2
+# The same where nothing is cast up: logits, the shifted copy, the log-softmax; then that, its gradient and theirs.
+_NARROW_COPIES = 3
+# Compiled with the model, cross entropy reads the logits as they are and gives their gradient so: torch.compile saves
+# one copy, and a sum per row. The third: a program that is given the logits (nanoGPT's, transformers) holds them until
+# the next micro-batch's are there.
+_COMPILED_COPIES = 3
+# A fused loss has the logits and, in the same place, their gradient; one copy is counted for kernels that keep both.
+_FUSED_COPIES = 2
+_FUSED_FP32 = (
+    8  # over logits that transformers has cast to fp32: those and the shifted copy, which becomes their gradient
+)
+_CHUNKS = 8  # as torchtune's CEWithChunkedOutputLoss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossMemory:
+    """Of one micro-batch. ``model`` may be a pipeline's stage, which has no logits unless it is the last one."""
+
+    model: Transformer
+    setup: TrainingSetup
+
+    @property
+    def forward(self) -> float:
+        """What the loss has at once, of all tokens but the last of each sample."""
+        if self._is_ligers and self._logits:
+            return self._chunk_of_liger + self._gradients_of_liger + self._table_gradient
+        plain = _PLAIN_16 if self.setup.compute_bytes < 4 else _PLAIN_32
+        return self._logits * (self._bytes_per_logit(_SPREAD if self._is_spread else plain) + self._cap_bytes)
+
+    @property
+    def backward(self) -> float:
+        """The same of its backward pass."""
+        if self._is_ligers and self._logits:
+            return self._gradients_of_liger
+        plain = _SPREAD_BACKWARD if self._is_spread else _PLAIN_BACKWARD
+        return self._logits * (self._bytes_per_logit(plain) + self._cap_bytes)
+
+    @property
+    def output_layer_backward(self) -> float:
+        """Of the output layer's backward pass: the logits' gradient, with the weight's and the input's."""
+        if not self._has_logits:
+            return 0.0
+        if self._is_ligers:
+            return self._gradients_of_liger
+        logits = self.setup.tokens * self.model.vocabulary * self.setup.compute_bytes
+        if self.setup.loss == "chunked":
+            logits //= _CHUNKS
+        states = self.setup.tokens * self.model.hidden * self.setup.compute_bytes
+        if self.setup.lora_rank:
+            return float(logits + states)
+        cast = self.table_bytes if self.setup.casts_weights else 0.0
+        return states + self.table_cast_bytes + max(float(logits), cast)
+
+    @property
+    def table_bytes(self) -> float:
+        """Of the output layer, or the token embedding, in the parameters' type."""
+        return float(self.model.token_table_parameters * self.setup.parameter_bytes)
+
+    @property
+    def table_cast_bytes(self) -> float:
+        """Of the same in the compute type."""
+        return float(self.model.token_table_parameters * self.setup.compute_bytes)
+
+    @property
+    def _has_logits(self) -> bool:
+        return bool(getattr(self.model, "scores", True))
+
+    @property
+    def _logits(self) -> int:
+        return (self.setup.tokens - self.setup.batch_size) * self.model.vocabulary if self._has_logits else 0
+
+    @property
+    def _is_ligers(self) -> bool:
+        """Whether chunks are those of Liger's fused kernel, which gives the gradients in the forward pass."""
+        return self.setup.loss == "chunked" and self.setup.kernels == "fused"
+
+    @property
+    def _chunk_of_liger(self) -> float:
+        """Logits of a chunk: of a power of two of tokens, about as large as the hidden states.
+
+        As liger_kernel/ops/fused_linear_cross_entropy.py of liger-kernel 0.8.5 has it.
+        """
+        model, tokens = self.model, self.setup.tokens
+        each = math.ceil(tokens / math.ceil(model.vocabulary / model.hidden))
+        return float(min(1 << (each - 1).bit_length(), tokens) * model.vocabulary * self.setup.compute_bytes)
+
+    @property
+    def _gradients_of_liger(self) -> float:
+        """Of the hidden states, and of the output layer where it is trained: there from the loss on."""
+        return self.setup.tokens * self.model.hidden * self.setup.compute_bytes + self._table_gradient
+
+    @property
+    def _table_gradient(self) -> float:
+        """Of the output layer, in its own type.
+
+        A chunk's part is added to it: liger-kernel 0.6 and 0.7 make that and a copy in fp32, three as large; up to 0.5
+        and from 0.8 on it is added in place. One is counted.
+        """
+        if self.setup.lora_rank:
+            return 0.0
+        return self.table_bytes if self.setup.casts_weights else self.table_cast_bytes
+
+    @property
+    def _is_spread(self) -> bool:
+        """Whether DTensor computes it over tensor ranks: under FSDP, with PyTorch's own tensor parallelism."""
+        fsdp = self.setup.is_sharded and self.setup.strategy != "zero3"
+        return fsdp and self.setup.sequence_shards > 1 and not self.setup.compiled
+
+    @property
+    def _cap_bytes(self) -> float:
+        """Per logit: what tanh gives, kept where logits are capped before the loss."""
+        whole = self.model.caps_logits and self.setup.loss not in ("fused", "chunked")
+        return float(self.setup.compute_bytes if whole else 0)
+
+    def _bytes_per_logit(self, plain: int) -> float:
+        """``plain``: what cross entropy in fp32 takes."""
+        each = self.setup.compute_bytes
+        taken = {
+            "plain": _COMPILED_COPIES * each if self.setup.compiles_loss else plain,
+            "compiled": _COMPILED_COPIES * each,
+            "fused": _FUSED_COPIES * each,
+            "transformers": _SHIFTED,
+            "transformers-whole": plain,
+            "transformers-kept": _SHIFTED + _KEPT_LOGIT,
+            "fused-fp32": _FUSED_FP32,
+            "narrow": _NARROW_COPIES * each,
+            "chunked": plain / _CHUNKS,
+        }
+        return float(taken[self.setup.loss])

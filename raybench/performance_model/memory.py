@@ -29,32 +29,31 @@ from raybench.performance_model.search import largest_fitting
 from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup, shard_count, state_shard_count
 from raybench.performance_model.transformer import Transformer
 
-# Of one element of state, per element trained: Adam keeps two moments; bitsandbytes' 8-bit ones add a 4-byte scale for
-# each 256 (blockwise quantisation, Dettmers et al. 2022).
+# Elements of state per trained element: Adam has two moments. bitsandbytes' 8-bit moments add a 4-byte scale per 256
+# elements (blockwise quantisation, Dettmers et al. 2022).
 _STATE_ELEMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "adamw-8bit": 2}
 _STATE_8BIT_BYTES = 1 + 4 / 256
-# Outside PyTorch's allocator: the CUDA context with its libraries (assumed), and NCCL's buffers where there are other
-# ranks: 544 MB for a group of two and 688 MB of more on four A100 (NVIDIA/nccl issue 964); 0.65 GiB for each group more
-# on MI250X (Lumi-supercomputer/LUMI-AI-Guide issue 111), which are counted of Megatron-LM's.
+# Outside PyTorch's allocator: the CUDA context with its libraries (assumed), and, with more than one rank, NCCL's
+# buffers: on four A100 544 MB for a group of two, 688 MB for a larger one (NVIDIA/nccl issue 964). Each further group
+# takes 0.65 GiB on MI250X (Lumi-supercomputer/LUMI-AI-Guide issue 111), which is counted for Megatron-LM only.
 CONTEXT_BYTES = int(0.6 * 2**30)
 NCCL_BYTES = 688 * 10**6
-# Of what comes and goes every step, what the allocator holds beside it: as much as makes the estimates of the sources
-# that had it read (reserved, or by the driver) neither too low nor too high: of those whose blocks are kept, and of
-# twelve whose blocks are computed again, with much that comes and goes between their inputs. Of 13 trainings of its own
-# on one H200 raybench's allocator held 0.10 and 0.52 in the median (tests/gpu/trainings/h200.jsonl). And the least,
-# which nothing runs without.
+# Fragmentation, as a share of what comes and goes in a step. Chosen so that the estimates of the sources that measured
+# it (reserved memory, or the driver's figure) are neither too low nor too high: of those whose blocks are kept, and of
+# twelve whose blocks are recomputed. In 13 trainings on one H200 it was 0.10 and 0.52 in the median
+# (tests/gpu/trainings/h200.jsonl). The last one is the least: nothing runs without it.
 FRAGMENTATION_SHARES, LEAST_FRAGMENTATION_SHARE = {"kept": 0.12, "computed again": 0.2}, 0.05
-# How near a peak may be to what a GPU has for nobody to say which is more: an estimate may be short by the first, or
-# too long by the second. Of the published rows that ran out of memory 14 in 225 are told that they fit; with a margin
-# that is chosen from the other sources (tests/performance_model/leave_one_out.py) 7 are.
+# The verdict is unknown where the peak is this near to what a GPU has: estimates may be too low by the first share, or
+# too high by the second. Of 225 published rows that ran out of memory 14 are told that they fit; 7 with a margin chosen
+# from the other sources (tests/performance_model/leave_one_out.py).
 SHORT_SHARE, LONG_SHARE = 0.04, 0.03
-# The same where lengths vary from step to step: PyTorch's allocator keeps blocks of sizes that do not come again, until
-# the device is full. Of 46 published trainings that did not fill it (ms-swift) quarters are 0.9 and 1.9.
+# Fragmentation where lengths vary from step to step: PyTorch's allocator keeps blocks of sizes that do not come again,
+# until the device is full. The quartiles of 46 published trainings that did not fill it (ms-swift) are 0.9 and 1.9.
 VARYING_SHARE = 1.3
 _MOST_BATCH = 1 << 20
 _MANY = 1 << 20  # micro-batches: a pipeline is full
-_KEPT = 4096  # estimates: a plan asks for the same one when it searches a micro-batch and when it estimates it
-ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's reduce_bucket_size, and as much of what is being made
+_KEPT = 4096  # estimates: a plan asks for the same one while it searches a micro-batch and when it estimates the way
+ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's reduce_bucket_size
 ZERO_GROUP = 10**9  # elements of shards that DeepSpeed's ZeRO-3 updates at once (sub_group_size)
 
 
@@ -62,8 +61,9 @@ ZERO_GROUP = 10**9  # elements of shards that DeepSpeed's ZeRO-3 updates at once
 class MemoryEstimate:
     """Bytes of one rank. ``peak`` must be free on the device; ``allocated`` is what PyTorch's allocator hands out.
 
-    ``moments``: what comes and goes, at each moment of a step at which it may be most. ``buffers`` (copies of weights
-    or gradients), ``activations``, ``logits`` and ``optimizer_temporaries`` are parts of it, each at its own largest.
+    ``moments``: what comes and goes, at each moment of a step that may be the fullest. ``buffers`` (copies of weights
+    or gradients), ``activations``, ``logits`` and ``optimizer_temporaries`` are its parts, each at its own largest.
+    ``waiting``: weights that were gathered on other streams and are not yet free (``reserved_on_streams``).
     """
 
     parameters: int
@@ -106,21 +106,21 @@ class MemoryEstimate:
 
     @property
     def needed(self) -> int:
-        """The same with the least fragmentation: where there is not as much, it does not run."""
+        """The same with the least fragmentation: with less memory it does not run."""
         return self.allocated + int(LEAST_FRAGMENTATION_SHARE * self.dynamic) + self.context
 
     def reserved_varying(self, limit: float) -> float:
-        """What the allocator comes to hold where lengths vary, and the driver shows, of ``limit`` bytes of a device.
+        """What the allocator ends up holding, and the driver shows, where lengths vary, on a device of ``limit`` bytes.
 
-        It is not needed: the allocator lets it go before it fails.
+        More than is needed: the allocator frees it before it fails.
         """
         held = self.allocated + VARYING_SHARE * self.dynamic
         return max(float(self.allocated), min(held, limit - self.context))
 
     def reserved_on_streams(self, limit: float) -> float:
-        """What the allocator comes to hold where weights are gathered on other streams, of ``limit`` bytes.
+        """The same where weights are gathered on streams of their own, as with FSDP1 and ZeRO-3.
 
-        With FSDP's first form and ZeRO-3; what is ``waiting`` for a stream is let go before an allocation fails.
+        What is ``waiting`` for a stream is freed before an allocation fails.
         """
         held = self.allocated + self.waiting
         return max(float(self.allocated), min(held, limit - self.context))
@@ -141,7 +141,7 @@ def estimate_memory(
     ``accumulation``: micro-batches of a step, of which a pipeline holds several at once.
     """
     if setup.is_deepspeeds and accumulation == 1 and not layout.is_cut:
-        # ZeRO-1 lets go what is reduced as well, and both what is averaged after each update (stage_1_and_2.py)
+        # with one micro-batch ZeRO-1 frees what is reduced, as ZeRO-2 does (stage_1_and_2.py)
         setup = replace(setup, strategy="zero2", gradients_kept=False)
     if is_megatrons(model, setup, layout):
         return _of_megatron(_whole_or_part(model, as_megatrons(setup), layout, accumulation), layout)
@@ -161,7 +161,7 @@ def _whole_or_part(model: Transformer, setup: TrainingSetup, layout: Layout, acc
 
 
 def _of_megatron(memory: MemoryEstimate, layout: Layout) -> MemoryEstimate:
-    """With its communicators, and what the allocator holds besides."""
+    """With Megatron-LM's communicators and fragmentation."""
     if layout.world_size == 1:
         return memory
     fragmentation = int(MEGATRON_FRAGMENTATION_SHARE * memory.dynamic)
@@ -169,7 +169,7 @@ def _of_megatron(memory: MemoryEstimate, layout: Layout) -> MemoryEstimate:
 
 
 def _stage_part(model: Transformer, layout: Layout, stage: int) -> Transformer:
-    """What a rank of the stage holds, with as many layers as that has."""
+    """The part of the model that a rank of this pipeline stage holds, with the stage's own number of layers."""
     part, layers = part_of(model, layout, stage=stage), layers_of(model, layout, stage)
     return part if part.layers == layers else replace(part, layers=layers, dense_layers=min(part.dense_layers, layers))
 
@@ -183,7 +183,7 @@ def _stage_memory(model: Transformer, setup: TrainingSetup, layout: Layout, in_f
         model=model, setup=setup, shards=shards, gradients=held.gradients, temporaries=temporaries, in_flight=in_flight
     )
     copies = _bucket_copies(model, setup, layout)
-    moments = shard_moments(step) if shards > 1 else replica_moments(step)
+    moments = _moments(step, copies)
     whole = MemoryEstimate(
         parameters=int(held.parameters),
         gradients=int(held.gradients),
@@ -194,38 +194,45 @@ def _stage_memory(model: Transformer, setup: TrainingSetup, layout: Layout, in_f
         optimizer_temporaries=int(temporaries),
         context=CONTEXT_BYTES + (NCCL_BYTES if layout.world_size > 1 else 0),
         fragmentation=0,
-        moments={
-            name: int(
-                size
-                + (copies if has_buckets(setup, name) else 0)
-                + (0 if name == "update" else step.waiting)
-                + step.outputs(name)
-            )
-            for name, size in moments.items()
-        },
+        moments=moments,
         gradients_kept=setup.keeps_gradients,
     )
     if shards == 1:
         return replace(whole, fragmentation=int(fragmentation_share(setup) * whole.dynamic))
     return replace(
         whole,
-        fragmentation=int(sharded_fragmentation(step, whole.moments, copies=copies)),
+        fragmentation=int(sharded_fragmentation(step, moments, copies=copies)),
         waiting=waiting_bytes(model, setup, whole.dynamic),
     )
 
 
+def _moments(step: Step, copies: float) -> dict[str, int]:
+    """What comes and goes at each moment. ``copies``: buckets of gradients."""
+    found = shard_moments(step) if step.shards > 1 else replica_moments(step)
+    return {
+        name: int(
+            size
+            + (copies if has_buckets(step.setup, name) else 0)
+            + (0 if name == "update" else step.waiting)
+            + step.outputs(name)
+        )
+        for name, size in found.items()
+    }
+
+
 def fragmentation_share(setup: TrainingSetup) -> float:
-    """Of what comes and goes on a rank that holds the whole model."""
+    """Fragmentation of a rank that holds the whole model, as a share of what comes and goes."""
     again = setup.recomputed_share if setup.checkpointing else 0.0
     return again * FRAGMENTATION_SHARES["computed again"] + (1 - again) * FRAGMENTATION_SHARES["kept"]
 
 
 def _temporaries(setup: TrainingSetup, trained: float) -> float:
-    """Of the update: what Adam over lists of tensors computes the step from, and fp32 copies of 16-bit gradients.
+    """What the update needs beside gradients and state: what Adam over lists of tensors keeps, fp32 gradients.
 
-    DeepSpeed first lays gradients side by side and copies them to fp32; of ZeRO-3's shards a group after another. Its
-    own Adam is fused; one of PyTorch's that the program makes (transformers' adamw_torch, where the ds_config.json
-    names no optimizer) has its list with ZeRO-1 and 2 too: hiyouga/LLaMA-Factory issue 1221 ran out of memory at it.
+    Adam that is not fused has one element per parameter. Gradients in 16 bits are copied to fp32; DeepSpeed lays them
+    side by side first, and does so group by group with ZeRO-3. DeepSpeed's own Adam is fused. One of PyTorch's that the
+    program makes (transformers' adamw_torch, where the ds_config.json names no optimizer) is not, with ZeRO-1 and 2
+    neither: hiyouga/LLaMA-Factory issue 1221 ran out of memory in it.
     """
     if setup.offload != "none":
         return 0.0
@@ -270,12 +277,11 @@ class Held:
             gradients = setup.trainable(model) * spread * setup.gradient_bytes
             state += trained * setup.parameter_bytes if setup.parameter_bytes > setup.compute_bytes else 0.0
         parameters = _parameters(model, setup) * share
-        if setup.optimizer.startswith("paged-"):  # what is paged makes room where there is none
+        is_paged = setup.optimizer.startswith("paged-")  # to the CPU wherever the GPU has no room for it
+        if is_paged or setup.offload == "optimizer":
             return cls(trained=trained, parameters=parameters, gradients=gradients, state=0.0, offloaded=state)
         if setup.offload == "none":
             return cls(trained=trained, parameters=parameters, gradients=gradients, state=state)
-        if setup.offload == "optimizer":
-            return cls(trained=trained, parameters=parameters, gradients=gradients, state=0.0, offloaded=state)
         return cls(trained=trained, parameters=0.0, gradients=0.0, state=0.0, offloaded=parameters + gradients + state)
 
 
@@ -298,15 +304,15 @@ def _parameters(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def _bucket_copies(model: Transformer, setup: TrainingSetup, layout: Layout) -> float:
-    """DDP's buckets where the gradients are no views of them; with ZeRO-2 and 3 those on their way to their shard.
+    """Buckets of gradients: DDP's where the gradients are not views of them, DeepSpeed's while it reduces.
 
-    ZeRO-3's are one, as large as DeepSpeed has it, or where the loss is not a plain one as transformers sets them
-    (``"reduce_bucket_size": "auto"``): the hidden size squared.
+    ZeRO-3 has one of DeepSpeed's default size, or, where the loss is not a plain one, two of the hidden size squared,
+    as transformers sets them (``"reduce_bucket_size": "auto"``).
     """
     if setup.strategy == "zero3":
         of_transformers = 2.0 * min(setup.trainable(model), model.hidden**2)
         return (ZERO_BUCKET if setup.loss == "plain" else of_transformers) * setup.compute_bytes
-    if setup.is_deepspeeds:  # as large, however few there are; two where it overlaps
+    if setup.is_deepspeeds:  # of that size however few gradients there are; two with overlap_comm
         return (2.0 if setup.strategy == "zero2" else 1.0) * ZERO_BUCKET * setup.gradient_bytes
     if setup.is_sharded or setup.is_zero or setup.bucket_view or layout.world_size == 1:
         return 0.0
@@ -314,7 +320,7 @@ def _bucket_copies(model: Transformer, setup: TrainingSetup, layout: Layout) -> 
 
 
 def _buffers(step: Step) -> float:
-    """Copies of weights: gathered ones of shards, cast ones of replicas, a layer's unpacked one of a 4-bit base."""
+    """Copies of weights: gathered (shards), cast (replicas), and one unpacked layer of a 4-bit base."""
     model, setup = step.model, step.setup
     if step.shards > 1:
         every = setup.strategy == "fsdp-grad-op"

@@ -1,6 +1,6 @@
-"""What a rank holds at the moments of a step at which it may hold most, beside parameters and optimizer state.
+"""What a rank holds beside parameters and optimizer state at each moment of a step that may be the fullest. Bytes.
 
-Each moment is a sum of what is there at once; the peak of a step is the largest of them (docs/methods.md). Bytes.
+A moment is the sum of what is there at once; the largest of them makes the peak of the step (docs/methods.md).
 """
 
 from dataclasses import dataclass, field
@@ -17,15 +17,16 @@ from raybench.performance_model.step.loss_memory import LossMemory
 from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
-# Of a 4-bit weight while its layer computes: as an index and in fp32 (adapters.QuantisedWeight.dense).
+# Per 4-bit weight while its layer computes, in raybench's own training: an index, and fp32
+# (adapters.QuantisedWeight.dense).
 _UNPACKED_BYTES = 6
 # Elements of weights that DeepSpeed's ZeRO-3 keeps gathered at once (stage3_max_live_parameters, _max_reuse_distance).
 ZERO_LIVE = 10**9
-# Blocks whose activations are on the GPU where they are offloaded: of those a few tensors wait for the copy (five in
-# torchtune's OffloadActivations), and the next come back while one block is in its backward pass.
+# With offloaded activations, so many blocks' are on the GPU: a few tensors wait for the copy (five in torchtune's
+# OffloadActivations), and the next block's come back while one is in its backward pass.
 _BLOCKS_WHILE_OFFLOADED = 2
 _FP32_BYTES = 4
-# The moments of shards at which those gradients are there that a backward pass has made.
+# Moments of a sharded step that include the gradients the backward pass has made so far.
 WITH_GRADIENTS = frozenset({"first block, backward", "embedding, backward", "embedding, reduce", "update"})
 
 
@@ -33,9 +34,9 @@ WITH_GRADIENTS = frozenset({"first block, backward", "embedding, backward", "emb
 class Step:
     """The sizes that the moments are made of. ``temporaries``: of the update; ``shards``: 1 for replicas.
 
-    ``in_flight``: micro-batches whose activations are there at once. ``block_activations``: all that the forward pass
-    of one block keeps, of the last where they are of several kinds. ``kept_of_block``: what is kept of a block until
-    its backward pass begins, the mean where they are not all alike. Both are counted once: every moment asks for them.
+    ``in_flight``: micro-batches whose activations are there at once. ``block_activations``: all that one block's
+    forward pass saves; of several kinds of blocks, the last kind's. ``kept_of_block``: what is kept of a block until
+    its backward pass begins, in the mean of all blocks. Both are computed once, since every moment needs them.
     """
 
     model: Transformer
@@ -57,25 +58,25 @@ class Step:
 
     @property
     def loose_gradients(self) -> float:
-        """Gradients that are not there before the backward pass makes them."""
+        """Gradients that the backward pass makes anew."""
         return 0.0 if self.setup.keeps_gradients else self.gradients
 
     @property
     def whole_gradients(self) -> float:
-        """Unsharded gradients of the micro-batches before."""
+        """Unsharded gradients added up over earlier micro-batches."""
         has_any = self.shards > 1 and self.setup.adds_up_whole
         return float(self.setup.trainable(self.model) * self.setup.reduced_bytes) if has_any else 0.0
 
     @property
     def live(self) -> float:
-        """Weights that DeepSpeed's ZeRO-3 keeps gathered: up to a limit, or the largest module of its own."""
+        """Weights that DeepSpeed's ZeRO-3 keeps gathered: up to its limit, or the largest module if that is larger."""
         model = self.model
         largest = max(model.token_table_parameters, _largest_linear(model))
         return float(max(min(model.parameters, ZERO_LIVE), largest) * self.setup.compute_bytes)
 
     @property
     def held_weights(self) -> float:
-        """The same until the first block's backward pass; or all that linear layers keep, not the embedding."""
+        """The same, or the weights of all linear layers where the graph keeps them until their backward pass."""
         if not self.setup.graph_holds_weights or self.setup.checkpointing:
             return self.live
         linear = self.model.block_parameters + self.model.token_table_parameters
@@ -94,23 +95,23 @@ class Step:
         return again * inputs + (1 - again) * self._activations_of(kind)
 
     def kept(self, blocks: int) -> float:
-        """Kept on the GPU of so many blocks that wait for their backward pass."""
+        """Kept on the GPU by so many blocks that wait for their backward pass."""
         here = min(blocks, _BLOCKS_WHILE_OFFLOADED) if self.setup.offloads_activations else blocks
         return here * self.kept_of_block
 
     @property
     def waiting(self) -> float:
-        """Activations of the micro-batches of a pipeline that are on their way, beside the one that is computed."""
+        """Activations of a pipeline's other micro-batches in flight."""
         return 0.0 if self.setup.offloads_activations else (self.in_flight - 1) * self.kept(self.model.layers)
 
     def activations(self, blocks: int) -> float:
-        """Kept of the first so many blocks, the last of which is in its backward pass."""
+        """Activations of the first so many blocks while the last of them is in its backward pass."""
         return self.kept(blocks - 1) + max(self.block_activations, self.kept_of_block)
 
     def outputs(self, moment: str) -> float:
-        """What a loop holds of the model's outputs: keys and values, and with the last ones the logits, in fp32.
+        """Model outputs that a training loop holds: keys and values, and the last step's logits in fp32.
 
-        Those of the last step are let go with the next ones, so that both are there before the backward pass.
+        The last step's are freed when the next ones are assigned, so that both are there at the loss.
         """
         if not self.setup.keeps_outputs:
             return 0.0
@@ -124,12 +125,12 @@ class Step:
 
     @property
     def held(self) -> float:
-        """Inputs of all blocks but the first and their gradients, where hooks hold them, when that one comes last."""
+        """Inputs of all blocks but the first and their gradients, where hooks hold them until it ends."""
         return 2.0 * (self.model.layers - 1) * self.kept_of_block if self.setup.holds_inputs else 0.0
 
     @property
     def at_loss(self) -> float:
-        """Kept of all blocks and of what follows them."""
+        """Activations of all blocks and of what follows them."""
         outer = self.setup.tokens * outer_bytes_per_token(self.model, self.setup)
         return self.kept(self.model.layers) + outer
 
@@ -143,7 +144,7 @@ class Step:
 
     @property
     def gathered_block(self) -> float:
-        """Weights of a block as shards are gathered: those of a 4-bit base as they are packed."""
+        """A block's weights as they are gathered from shards: a 4-bit base stays packed."""
         weights = self.model.parameters_per_layer * self.setup.compute_bytes
         packed = self.model.linear_parameters_per_layer
         if not self.setup.quantized:
@@ -152,7 +153,7 @@ class Step:
 
     @property
     def passing(self) -> float:
-        """What a block's backward pass has beside what was kept, with the gradient of its largest weight."""
+        """What a block's backward pass has beside activations: passing gradients, and its largest weight's gradient."""
         states = self.setup.tokens * passing_bytes_per_token(self.model, self.setup)
         if self.setup.lora_rank:
             return states + self.unpacked
@@ -161,15 +162,15 @@ class Step:
 
     @property
     def _gathered(self) -> float:
-        """What sequence parallelism gathers for a block's matrix products: their input and its gradient, whole."""
+        """What sequence parallelism gathers for a block's matrix products: the whole input, and its gradient."""
         spread = self.setup.sequence_shards > 1
         return 2.0 * self.setup.tokens * self.model.hidden * self.setup.compute_bytes if spread else 0.0
 
 
 def has_buckets(setup: TrainingSetup, moment: str) -> bool:
-    """Whether buckets of gradients are there: DeepSpeed's ZeRO-1 and 2 have them for a backward pass only.
+    """Whether buckets of gradients exist then: DeepSpeed's ZeRO-1 and 2 have them in the backward pass only.
 
-    ``backward`` makes them and the end of the reduction lets them go (deepspeed/runtime/zero/stage_1_and_2.py 0.16.4).
+    ``backward`` makes them, and the end of the reduction frees them (deepspeed/runtime/zero/stage_1_and_2.py 0.16.4).
     """
     return not setup.is_deepspeeds or moment.endswith("backward")
 
@@ -180,7 +181,7 @@ def _largest_linear(model: Transformer) -> int:
 
 
 def replica_moments(step: Step) -> dict[str, float]:
-    """Of a whole model on each rank: DDP, or one rank alone."""
+    """Where each rank has the whole model: DDP, or one rank alone."""
     model, setup = step.model, step.setup
     loose = step.loose_gradients
     block_casts = float(model.parameters_per_layer * setup.compute_bytes) if setup.casts_weights else 0.0
@@ -209,11 +210,11 @@ def replica_moments(step: Step) -> dict[str, float]:
 
 
 def shard_moments(step: Step) -> dict[str, float]:
-    """Of FSDP2.
+    """Where ranks have shards, as FSDP2 handles them.
 
-    The root (embeddings, last norm, output layer) stays gathered; of the blocks one is computed with and the next is
-    being gathered. A block's gradients are there whole in the compute type, then copied for reduce_scatter, and that
-    copy is let go when the next block's is made. The root's gradients are reduced last of all.
+    The root (embeddings, last norm, output layer) stays gathered. One block computes while the next is gathered. A
+    block's gradients are whole in the compute type, then copied for reduce_scatter; the copy is freed when the next
+    block's is made. The root's gradients are reduced last.
     """
     model, setup = step.model, step.setup
     loose = step.loose_gradients

@@ -1,0 +1,121 @@
+"""Experts over ranks, by hand: who holds them whole or cut, what is sent to them, what they keep."""
+
+from dataclasses import replace
+
+import pytest
+
+from raybench.errors import UsageError
+from raybench.performance_model.activations import feedforward_bytes_per_token
+from raybench.performance_model.estimate import estimate
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.step.forms import layouts_meant
+from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.step.traffic import training_traffic
+from raybench.performance_model.training_setup import strategy_named
+from tests.performance_model.parallel.cut_models import (
+    MIXTURE,
+    SETUP,
+    layout,
+    memory,
+    sent_by,
+)
+
+
+def test_experts_that_are_spread_are_each_held_once() -> None:
+    where = layout(16, expert=8)
+    held = part_of(MIXTURE, where).parameters
+    experts = 3 * 4096 * 14336 * 32
+    assert held == MIXTURE.parameters - 7 * experts
+    full = memory(MIXTURE, where, strategy="fsdp").parameters
+    assert full == pytest.approx(MIXTURE.parameters * 4 / 16, rel=1e-6)  # however experts are spread
+
+
+def test_experts_over_tensor_ranks_too_are_whole_and_each_held_once() -> None:
+    """8 experts over 4 x 2 ranks: one each, for half of the tokens."""
+    where, cut = layout(8, tensor=2, expert=8), layout(8, tensor=2, expert=4)
+    each = 3 * 4096 * 14336 * 32
+    assert (where.expert_tensor, cut.expert_tensor) == (1, 2)
+    assert (where.sharing_experts.ranks, cut.sharing_experts.ranks) == (1, 1)
+    assert part_of(MIXTURE, where).expert_parameters == part_of(MIXTURE, cut).expert_parameters == each
+    assert part_of(MIXTURE, where).computing_parameters == part_of(MIXTURE, cut).computing_parameters
+    sent = [sent_by(training_traffic(MIXTURE, SETUP, one), one.expert_group)["all_to_all"] for one in (where, cut)]
+    assert sent[0] == sent[1]
+    full = memory(MIXTURE, where, strategy="fsdp").parameters
+    assert full == pytest.approx(memory(MIXTURE, cut, strategy="fsdp").parameters, rel=1e-6)
+
+
+def test_the_least_has_experts_of_tensor_ranks_cut_or_whole_whichever_is_less_unless_it_is_said() -> None:
+    """Of 128 small experts, whole ones: a rank has the inputs of 2 of a token's 8, and four times the weights."""
+    many = replace(MIXTURE, experts=128, experts_per_token=8, feedforward=1536)
+    cut, whole = (layout(32, tensor=4, expert=8, expert_cut=ranks) for ranks in (4, 1))
+    unsaid = replace(cut, expert_cut=None)
+    assert (cut.expert_tensor, whole.expert_tensor, unsaid.expert_tensor) == (4, 1, 4)
+    assert memory(many, cut).activations > 2 * memory(many, whole).activations
+    assert 4 * part_of(many, cut).expert_parameters == part_of(many, whole).expert_parameters
+    for strategy, least in (("fsdp", whole), ("zero1", cut)):
+        setup = replace(SETUP, strategy=strategy_named(strategy))
+        ask = EstimateRequest(model=many, setup=setup, layout=unsaid, network=None)
+        told = {one.expert_cut: estimate(replace(ask, layout=one), alone=False) for one in (unsaid, cut, whole)}
+        assert told[None].memory == told[4].memory
+        assert told[None].least_memory == told[least.expert_tensor].least_memory
+        assert told[1].least_memory.needed != told[4].least_memory.needed
+        assert told[None].peak == max(told[1].peak, told[4].peak)
+
+
+@pytest.mark.parametrize(("ranks", "expert_cut"), [(32, 2), (16, 4)], ids=["neither", "as many ranks there are not"])
+def test_experts_are_cut_as_all_else_or_not_at_all(ranks: int, expert_cut: int) -> None:
+    with pytest.raises(UsageError, match=f"--expert-tensor-parallel is {expert_cut}; it must be 1 or"):
+        layout(ranks, tensor=4, expert=8, expert_cut=expert_cut)
+
+
+def test_a_token_passes_as_many_experts_wherever_they_are() -> None:
+    passed = MIXTURE.computing_parameters
+    assert {part_of(MIXTURE, layout(16, expert=ranks)).computing_parameters for ranks in (2, 4, 8)} == {passed}
+
+
+def test_experts_get_each_token_twice_and_give_it_back() -> None:
+    where = layout(8, expert=8)
+    sent = sent_by(training_traffic(MIXTURE, SETUP, where), where.expert_group)["all_to_all"]
+    assert sent == 32 * 4 * (2 * 4096 * 4096 * 2)
+
+
+@pytest.mark.parametrize(
+    ("expert", "expert_cut", "streams"),
+    [(1, 2, 2), (4, 2, 1 + 2), (4, 1, 1)],
+    ids=["not spread", "cut: each of a token's two copies", "whole: they share none"],
+)
+def test_tensor_ranks_share_what_comes_to_experts_that_are_cut(expert: int, expert_cut: int, streams: int) -> None:
+    where = layout(8, tensor=2, expert=expert, expert_cut=expert_cut)
+    stream = 32 * 4096 * 4096 * 2
+    sent = sent_by(training_traffic(MIXTURE, SETUP, where), where.tensor_group)
+    assert sent["all_gather"] == sent["reduce_scatter"] == 2 * streams * stream
+    shared = training_traffic(replace(MIXTURE, shared_feedforward=1024), SETUP, where)
+    also = expert > 1  # an expert of all tokens is cut as all else
+    assert sent_by(shared, where.tensor_group)["all_gather"] == 2 * (streams + also) * stream
+
+
+def test_a_rank_of_whole_experts_computes_a_part_of_each_token_on_average() -> None:
+    """Of four tensor ranks each has half a copy of a token that two experts compute."""
+    whole, cut = (part_of(MIXTURE, layout(32, tensor=4, expert=8, expert_cut=ranks)) for ranks in (1, 4))
+    assert (whole.experts_per_token, cut.experts_per_token) == (0.5, 2)
+    assert whole.feedforward == 4 * cut.feedforward
+
+
+def test_experts_are_whole_on_tensor_ranks_only_where_they_are_spread() -> None:
+    alone, spread = (Layout(world_size=32, ranks_per_node=8, tensor=8, expert=expert) for expert in (1, 4))
+    assert layouts_meant(MIXTURE, alone) == [alone]
+    assert layouts_meant(MIXTURE, spread) == [spread, replace(spread, expert_cut=1)]
+
+
+def test_an_expert_that_is_weighed_within_keeps_nothing_of_what_it_gives() -> None:
+    """Megatron-LM's keeps gate, up, their product and its copy of each token; torchtitan, compiled, what it gives."""
+    kept = {
+        (kernels, compiled): feedforward_bytes_per_token(
+            MIXTURE, replace(SETUP, parameter_bytes=2, kernels=kernels, compiled=compiled)
+        )
+        for kernels, compiled in (("fused", False), ("fused", None), ("fused", True), ("plain", False))
+    }
+    hidden = 2 * 2 * MIXTURE.hidden  # bytes, of each of two experts
+    assert len({kept["fused", None], kept["fused", True], kept["plain", False]}) == 1
+    assert kept["fused", True] - kept["fused", False] == hidden

@@ -58,10 +58,13 @@ class MissingLibraryError(RaybenchError, ImportError):
     """A library that only this needs is not installed; the message says how to install it."""
 
 
-def unknown_name(what: str, name: str, known: Iterable[str]) -> UsageError:
-    """The error for a name that is not among the ``known``: with the nearest of them, and all."""
+def unknown_name(what: str, name: str, known: Iterable[str], *, else_: str = "") -> UsageError:
+    """The error for a name that is not among the ``known``: with the nearest of them, and all.
+
+    ``else_``: what to do about one that is right and not among them.
+    """
     shown = " ".join(name.split())  # of a file that others wrote: no lines of its own
-    return UsageError(f"there is no {what} '{shown}'; {known_names(name, known)}")
+    return UsageError(f"there is no {what} '{shown}'; {else_ and else_ + '; '}{known_names(name, known)}")
 
 
 def unknown_value(option: str, value: str | None, known: Iterable[str | None]) -> UsageError:

@@ -77,6 +77,15 @@ def amounts(pair: tuple[float, float]) -> str:
     return " to ".join(f"{amount:,.{digits}f}" for amount in pair)
 
 
+def short_number(value: float) -> str:
+    """Three digits: ``344k``, ``1.56M``, ``12.3``."""
+    for limit, suffix in ((1e9, "B"), (1e6, "M"), (1e4, "k")):
+        if value >= limit:
+            scaled = value / (1e3 if suffix == "k" else limit)
+            return f"{scaled:.3g}{suffix}" if scaled < 1000 else f"{scaled:,.0f}{suffix}"
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
 def format_share(share: float) -> str:
     """``2.5%`` of 0.025: as it was typed, never rounded to another."""
     return f"{share * 100:.10g}%"

@@ -6,6 +6,8 @@ from raybench.errors import UsageError, unknown_name
 from raybench.hardware.gpus import Gpu, gpu_for
 from raybench.hardware.tables import number, read_table
 
+_BY_ITS_PARTS = "of another machine say --gpu, and of several nodes --nics and --nic-gbit"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeType:
@@ -33,12 +35,12 @@ class NodeType:
 
 
 def node_type_named(name: str) -> NodeType:
-    """The node type of that name. Raises UsageError for another name, with those there are."""
+    """The node type of that name. Raises UsageError for another name, with those there are and what else to say."""
     key = name.strip().lower().removeprefix("standard_")
     for node in NODE_TYPES:
         if node.name.lower() == key:
             return node
-    raise unknown_name("node type", name, [node.name for node in NODE_TYPES])
+    raise unknown_name("node type", name, [node.name for node in NODE_TYPES], else_=_BY_ITS_PARTS)
 
 
 def machine_named(gpu: str | None, node_type: str | None) -> tuple[Gpu | None, NodeType | None]:

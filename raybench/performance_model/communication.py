@@ -235,7 +235,7 @@ def joined(messages: Iterable[Message]) -> tuple[Message, ...]:
 class StepSeconds:
     """A step's time between two bounds: ``least`` with everything hidden that can be, ``most`` with nothing hidden.
 
-    ``bubble``: what a pipeline idles.
+    ``bubble``: what a pipeline idles of the most, ``least_bubble`` of the least.
     """
 
     compute: float
@@ -243,11 +243,12 @@ class StepSeconds:
     least: float
     most: float
     bubble: float = 0.0
+    least_bubble: float = 0.0
 
     @property
     def exposed_least(self) -> float:
         """Communication that no overlap hides."""
-        return self.least - self.compute - self.bubble
+        return self.least - self.compute - self.least_bubble
 
 
 def step_seconds(
@@ -270,7 +271,7 @@ def step_seconds(
     )
     hidden, waited = traffic.beside, traffic.blocking.seconds(network)
     shortest = traffic.least_waiting_seconds(network)
-    idle = bubble * (compute + waited)
+    idle, least_idle = bubble * (compute + waited), bubble * (compute + shortest)
     least = sum(
         max(own + hidden.shortest_seconds(network, phase), hidden.seconds(network, phase)) for phase, own in phases
     )
@@ -278,7 +279,8 @@ def step_seconds(
     return StepSeconds(
         compute=compute,
         communication=total,
-        least=least + shortest + bubble * (compute + shortest),
+        least=least + shortest + least_idle,
         most=compute + total + idle,
         bubble=idle,
+        least_bubble=least_idle,
     )

@@ -183,6 +183,8 @@ def _counted(estimate: Estimate) -> Pair:
 
 
 def _bubble(estimate: Estimate) -> Pair:
-    if estimate.fastest is None or estimate.slowest is None or estimate.request.layout.pipeline == 1:
+    """What stages idle: of the shortest step no more than its share, where messages are faster than likely."""
+    fastest, slowest, step = estimate.fastest, estimate.slowest, estimate.step_seconds
+    if fastest is None or slowest is None or step is None or estimate.request.layout.pipeline == 1:
         return None
-    return estimate.fastest.bubble, estimate.slowest.bubble
+    return min(1.0, step[0] / fastest.least) * fastest.least_bubble, slowest.bubble

@@ -332,12 +332,19 @@ class TrainingSetup:
         return self.recomputed_share if self.checkpointing else 0.0
 
 
+_ADAPTERS = {
+    "lora": "adapters are --lora-rank 16, with any of them",
+    "qlora": "adapters over 4-bit weights are --qlora --lora-rank 16, with any of them",
+}  # which raybench train has as strategies
+
+
 def strategy_named(name: str) -> Strategy:
     """A strategy by its name, or by that of another framework. Raises UsageError for one that there is not."""
     key = name.strip().lower().replace("_", "-")
     found = STRATEGY_ALIASES.get(key) or next((one for one in STRATEGIES if one == key), None)
     if found is None:
-        raise unknown_name("strategy", name, (*STRATEGIES, *STRATEGY_ALIASES))
+        adapters = _ADAPTERS.get(key, "")
+        raise unknown_name("strategy", name, (*STRATEGIES, *STRATEGY_ALIASES), else_=adapters)
     return found
 
 

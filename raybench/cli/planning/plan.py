@@ -71,8 +71,8 @@ _OPTIONS: list[Any] = [
     click.option("--base-dtype", type=click.Choice(["nf4", "int8"]), help="Of the frozen base of lora; int8: as "
                  "bitsandbytes loads it in 8 bits.  [default: that of the computation; nf4 with qlora]"),
     *WORKLOAD_OPTIONS,
-    click.option("--samples-per-step", type=int, help="Of all ranks together.  [default: about a million tokens; with "
-                 "adapters 64 samples]"),
+    click.option("--samples-per-step", type=int, help="Of all ranks together.  [default: about a million tokens; of "
+                 "--samples no more than 128, or a thousandth of them; with adapters 64]"),
     click.option("--tokens", callback=_count, metavar="N", help="Of the whole training: 2T, 15B, 300M."),
     click.option("--samples", callback=_count, metavar="N", help="Of an epoch, each of --sequence-length tokens, or of "
                  "--mean-tokens."),

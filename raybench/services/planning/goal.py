@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from raybench.documents.price import Price
 from raybench.performance_model.step.unknown import without_peak
-from raybench.units import amounts
+from raybench.units import amounts, short_number
 from raybench.verdicts import Conclusion
 
 if TYPE_CHECKING:
@@ -110,8 +110,7 @@ def _figures(best: "TrainingWay", request: "EstimateRequest") -> str:
     per = "rank" if best.tensor_parallel * best.context_parallel * best.pipeline_parallel == 1 else "replica"
     text = [f"{best.name}, {best.accumulation} x {best.batch_size} samples a {per}: {_size(best, request)}"]
     if best.tokens_per_second:
-        low, high = best.tokens_per_second
-        text.append(f"{low:,.0f} to {high:,.0f} tokens/s")
+        text.append(f"{' to '.join(map(short_number, best.tokens_per_second))} tokens/s")
     if best.hours:
         text.append(f"{_span(best.hours)} in all")
     if best.cost and request.price:
@@ -136,6 +135,5 @@ def _span(hours: Range) -> str:
         return f"{hours[0] * 3600:.0f} to {hours[1] * 3600:.0f} s"
     if hours[1] < 2:
         return f"{hours[0] * 60:.0f} to {hours[1] * 60:.0f} min"
-    return (
-        f"{hours[0]:.0f} to {hours[1]:.0f} h" if hours[1] < 96 else f"{hours[0] / 24:.0f} to {hours[1] / 24:.0f} days"
-    )
+    unit, length = ("h", 1) if hours[1] < 96 else ("days", 24)
+    return f"{' to '.join(short_number(float(f'{one / length:.2g}')) for one in hours)} {unit}"

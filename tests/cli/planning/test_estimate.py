@@ -157,3 +157,18 @@ def test_accumulation_under_fsdp_reduces_each_micro_batch_unless_told() -> None:
     assert reduced(each) == 4 * reduced(last) == 4 * reduced(one)
     assert last["memory"]["buffers"] - each["memory"]["buffers"] == pytest.approx(4 * parameters)
     assert each["memory"]["buffers"] == one["memory"]["buffers"]
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        ("--model", "deepseek-v3", "--world-size", "2048", "--strategy", "fsdp", "--ep", "64", "--pp", "16"),
+        ("--model", "llama-70b", "--world-size", "64", "--strategy", "zero1", "--tp", "4", "--pp", "4", "--vpp", "5"),
+    ],
+)
+def test_a_pipeline_idles_for_no_more_than_the_step(cut: tuple[str, ...]) -> None:
+    """It was told to idle for 3.7 s at least of a step of 1.8 s at least."""
+    estimate = answer(*cut, "--node-type", "DGX H100")
+    bubble, step, computed = (estimate[f"{name}_seconds"] for name in ("pipeline_bubble", "step", "computation"))
+    assert 0 < bubble[0] < bubble[1]
+    assert all(idle + least <= 1.01 * whole for idle, least, whole in zip(bubble, computed, step, strict=True))

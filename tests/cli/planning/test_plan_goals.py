@@ -141,3 +141,29 @@ def test_samples_and_epochs_are_tokens() -> None:
 def test_what_cannot_be_planned_is_refused(arguments: tuple[str, ...], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         CliRunner().invoke(command, list(arguments), catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "per_step"),
+    [
+        (("--samples", "5000"), 128),
+        (("--samples", "5000", "--epochs", "3", "--samples-per-step", "512"), 512),
+        (("--samples", "1M"), 1024),  # a thousandth
+        (("--samples", "100M"), 2048),
+        (("--tokens", "1B"), 2048),
+        ((), 2048),
+    ],
+)
+def test_a_few_samples_are_not_trained_in_three_steps(given: tuple[str, ...], per_step: int) -> None:
+    """5,000 samples of 512 tokens were in steps of a million tokens, as a pre-training's: there were three."""
+    one = ("--gpu", "H100", "--gpus-per-node", "1", "--sequence-length", "512")
+    assert planned("Qwen/Qwen2.5-0.5B", *one, *given)["samples_per_step"] == per_step
+
+
+def test_a_verdict_is_whole_on_a_screen_and_its_times_have_two_digits() -> None:
+    plan = planned("llama-8b", *P5, "--tokens", "100B")
+    low, high = plan["ways"][0]["hours"]
+    told = re.search(r"([\d.]+) to ([\d.]+) days in all", plan["reason"])
+    assert told
+    assert [float(one) for one in told.groups()] == pytest.approx([low / 24, high / 24], rel=0.05)
+    assert len(plan["verdict"] + plan["reason"]) <= 138

@@ -8,7 +8,7 @@ from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.estimates.estimate import measured_in_short, measured_notes, measured_reason
 from raybench.reports.model import Block, Cell, Facts, Grid, Heading, Report, Table, notes_of
 from raybench.reports.text import count_of
-from raybench.units import amounts
+from raybench.units import amounts, short_number
 
 _MOST_ROWS, _ROWS_OF_SCREEN, _MOST_MEASURED = 6, 3, 2
 _VERDICT = 138  # characters of a verdict and its reason that a screen of 80 shows (reports/terminal/screen.py)
@@ -76,7 +76,9 @@ def _nearest(plan: TrainingPlan) -> Iterator[str]:
 
 def _in_time(plan: TrainingPlan) -> tuple[Block, ...]:
     few = plan.nodes_in_time
-    return notes_of([_on(few, "in time", plan.currency)] if few else [], tone="strong")
+    return notes_of(
+        [_on(few, f"{'is' if few.nodes == 1 else 'are'} in time", plan.currency)] if few else [], tone="strong"
+    )
 
 
 def _in_all(plan: TrainingPlan) -> str:
@@ -185,17 +187,16 @@ def _measured(plan: TrainingPlan) -> str:
 
 
 def _fewest(few: FewestNodes, currency: str | None) -> str:
-    return _on(few, "enough", currency)
+    """``1 node holds it too (ddp, 69 GiB): 36-60 hours, 1,980 to 3,262 USD``."""
+    return _on(few, "holds it too" if few.nodes == 1 else "hold it too", currency)
 
 
 def _on(few: FewestNodes, what: str, currency: str | None) -> str:
-    """``1 node is enough (ddp, 69 GiB): 36-60 hours, 1,980 to 3,262 USD``."""
     told = [f"{_range(few.tokens_per_second)} tokens/s"] if few.tokens_per_second and not few.hours else []
     told += [_span(few.hours)] if few.hours else []
     told += [f"{amounts(few.cost)} {currency or ''}".rstrip()] if few.cost else []
-    nodes = f"{count_of(few.nodes, 'node')} {'is' if few.nodes == 1 else 'are'}"
-    enough = f"{nodes} {what} ({few.way}, {few.peak / 2**30:.0f} GiB)"
-    return ": ".join(filter(None, (enough, ", ".join(told))))
+    lead = f"{count_of(few.nodes, 'node')} {what} ({few.way}, {few.peak / 2**30:.0f} GiB)"
+    return ": ".join(filter(None, (lead, ", ".join(told))))
 
 
 def _too_large(others: list[TrainingWay]) -> str:
@@ -266,7 +267,7 @@ def _row(way: TrainingWay) -> tuple[Cell, ...]:
 
 
 def _range(pair: tuple[float, float] | None) -> str:
-    return "" if pair is None else "-".join(map(_short, pair))
+    return "" if pair is None else "-".join(map(short_number, pair))
 
 
 def _span(hours: tuple[float, float]) -> str:
@@ -275,12 +276,3 @@ def _span(hours: tuple[float, float]) -> str:
         if hours[1] < most:
             return f"{_range((hours[0] * times, hours[1] * times))} {unit}"
     return f"{_range(hours)} hours"
-
-
-def _short(value: float) -> str:
-    """Three digits: ``344k``, ``1.56M``, ``12.3``."""
-    for limit, suffix in ((1e9, "B"), (1e6, "M"), (1e4, "k")):
-        if value >= limit:
-            scaled = value / (1e3 if suffix == "k" else limit)
-            return f"{scaled:.3g}{suffix}" if scaled < 1000 else f"{scaled:,.0f}{suffix}"
-    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"

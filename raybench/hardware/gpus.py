@@ -22,8 +22,8 @@ from raybench.hardware.tables import number, read_table
 # One direction of a x16 slot, GB/s: 8, 16, 32 GT/s x 16 lanes x 128/130; 64 GT/s in 256-byte flits with 242 for data.
 PCIE_X16_GB_PER_S: Mapping[int, float] = MappingProxyType({3: 15.75, 4: 31.5, 5: 63.0, 6: 121.0})
 
-# Of nvidia-smi's memory.total, what CUDA says of a device: of 16 that both were seen of the middle; 0.978 to 0.996. The
-# driver and its firmware keep the rest (nvmlMemory_v2_t.reserved).
+# What CUDA reports of a device's memory, as a share of nvidia-smi's memory.total: the median of 16 devices that both
+# were seen of (0.978 to 0.996). The driver and its firmware keep the rest (nvmlMemory_v2_t.reserved).
 USABLE_SHARE = 0.988
 
 PEAK_DTYPES = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4")
@@ -42,8 +42,8 @@ _DTYPES = {
     "float4": "fp4",
 }
 
-# GPUs whose NVLink or Infinity Fabric is a bridge that is sold apart and joins two or four of them: in a node of more,
-# or without it, data cross PCIe.
+# GPUs whose NVLink or Infinity Fabric is a bridge, sold separately, that joins two or four of them. Without it, or
+# between more of them, data cross PCIe.
 BRIDGED = frozenset(
     {"A30", "A40", "RTX A6000", "RTX 3090", "A100 PCIe 40GB", "A100 PCIe 80GB", "H100 PCIe", "H100 NVL", "H200 NVL"}
     | {"A800 PCIe 80GB", "MI100", "MI210", "RTX A4500", "RTX A5000", "RTX A5500", "RTX 3090 Ti", "RTX 2080 Ti"}
@@ -84,12 +84,11 @@ class Gpu:
     """One device as its vendor specifies it.
 
     ``tflops``: dense peak by dtype (fp64, fp32, tf32, bf16, fp16, fp8, int8, fp4; 10^12 operations a second), without
-    the types it has no units for. ``memory_gb`` is the marketed figure; ``memory_bytes`` what a process can have of it,
-    its CUDA context included: what CUDA says, or as much of what nvidia-smi reports as of other GPUs
-    (``USABLE_SHARE``), or 95 % of the marketed figure in GiB where no report was seen. ``nvlink_gb_per_s``: one
-    direction, all links (NVLink, or AMD's Infinity Fabric, whose generation is 0); None where there is none. A PCIe GPU
-    has it only with a bridge.
-    ``compared``: the independent tables it was held against, by the letters in the head of gpus.csv.
+    the types it has no units for. ``memory_gb``: the marketed figure. ``memory_bytes``: what a process can use, its
+    CUDA context included: what CUDA reports, else ``USABLE_SHARE`` of what nvidia-smi reports, else 95 % of the
+    marketed figure in GiB. ``nvlink_gb_per_s``: one direction, all links (NVLink, or AMD's Infinity Fabric, whose
+    generation is 0); None where there are none. A PCIe GPU has it only with a bridge. ``compared``: the independent
+    tables that it was compared with, by the letters in the head of gpus.csv.
     """
 
     name: str
@@ -126,7 +125,7 @@ def dtype_name(dtype: str) -> str:
 
 
 def find_gpu(device_name: str) -> Gpu | None:
-    """The GPU that torch.cuda.get_device_name or nvidia-smi call so; None where the table has no such name."""
+    """The GPU by its name in torch.cuda.get_device_name or nvidia-smi; None where the table has no such name."""
     return _BY_DEVICE.get(_key(device_name))
 
 

@@ -34,13 +34,22 @@ class NodeType:
         return self.nics * self.nic_gbit / 8
 
 
+def node_key(name: str) -> str:
+    """What the names of one node type have in common: no case, and not Azure's ``Standard_``."""
+    return name.strip().lower().removeprefix("standard_")
+
+
+def find_node_type(name: str) -> NodeType | None:
+    """The node type of that name; None where the table has none."""
+    return next((node for node in NODE_TYPES if node_key(node.name) == node_key(name)), None)
+
+
 def node_type_named(name: str) -> NodeType:
-    """The node type of that name. Raises UsageError for another name, with those there are and what else to say."""
-    key = name.strip().lower().removeprefix("standard_")
-    for node in NODE_TYPES:
-        if node.name.lower() == key:
-            return node
-    raise unknown_name("node type", name, [node.name for node in NODE_TYPES], else_=_BY_ITS_PARTS)
+    """The same. Raises UsageError where the table has none, with the names there are and what else to say."""
+    found = find_node_type(name)
+    if found is None:
+        raise unknown_name("node type", name, [node.name for node in NODE_TYPES], else_=_BY_ITS_PARTS)
+    return found
 
 
 def machine_named(gpu: str | None, node_type: str | None) -> tuple[Gpu | None, NodeType | None]:

@@ -19,18 +19,18 @@ Shape = tuple[int, ...]
 # torch.distributed: _DEFAULT_FIRST_BUCKET_BYTES, and DistributedDataParallel's bucket_cap_mb of 25.
 DDP_FIRST_BUCKET_BYTES = 2**20
 DDP_BUCKET_BYTES = 25 * 2**20
-
-
-_PIECES = 4  # of a collective that is sent while the product it belongs to is computed (Transformer Engine's default)
+# Pieces into which software that overlaps tensor parallelism cuts a matrix product and its collective (Transformer
+# Engine's default).
+_PIECES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """One collective of a step, done ``count`` times. ``message_bytes`` is S of nccl-tests.
 
-    ``blocking``: what follows needs it, and there is nothing else to compute. ``overlappable``: but for software that
-    cuts the product before or behind it, and sends each piece while it computes the next (Megatron-LM's
-    ``--tp-comm-overlap``, PyTorch's async TP). ``sent_share``: of it, what such software has to send.
+    ``blocking``: the next computation needs it, so that it cannot be hidden. ``overlappable``: software that cuts the
+    matrix product before or after it into pieces, and sends one while it computes the next, hides all but one piece
+    (Megatron-LM's ``--tp-comm-overlap``, PyTorch's async TP). ``sent_share``: the share that such software sends.
     """
 
     operation: Operation
@@ -43,7 +43,7 @@ class Message:
     sent_share: float = 1.0
 
     def times(self, count: int) -> "Message":
-        """The same so many times as often."""
+        """The same collective, ``count`` times as often."""
         return replace(self, count=self.count * count)
 
     @property
@@ -83,16 +83,16 @@ class Traffic:
         return sum(message.wire_bytes for message in self.messages)
 
     def seconds(self, network: Network, phase: Phase | None = None) -> float:
-        """Time of all collectives, or of those of one phase, were nothing else going on."""
+        """Time of all collectives, or of those of one phase, one after the other and with nothing beside them."""
         return sum(one.seconds(network) for one in self.messages if phase in (None, one.phase))
 
     @property
     def blocking(self) -> "Traffic":
-        """Those collectives that no computation hides."""
+        """Collectives that computation cannot hide."""
         return Traffic(messages=tuple(one for one in self.messages if one.blocking))
 
     def least_waiting_seconds(self, network: Network) -> float:
-        """Of collectives that block, where each is cut into pieces that can be: one of them is never hidden."""
+        """Least time that blocking collectives add: of one that can be cut into pieces, that of a single piece."""
         return sum(
             one.seconds(network) * (one.sent_share / _PIECES if one.overlappable else 1)
             for one in self.blocking.messages
@@ -100,7 +100,7 @@ class Traffic:
 
     @property
     def beside(self) -> "Traffic":
-        """Those that go on while something is computed."""
+        """Collectives that run beside computation."""
         return Traffic(messages=tuple(one for one in self.messages if not one.blocking))
 
     def shortest_seconds(self, network: Network, phase: Phase) -> float:
@@ -113,11 +113,11 @@ class Traffic:
 def ddp_buckets(
     gradient_bytes: Sequence[int], *, first: int = DDP_FIRST_BUCKET_BYTES, limit: int = DDP_BUCKET_BYTES
 ) -> tuple[int, ...]:
-    """Sizes in bytes of DDP's buckets, for gradients in the order in which they become ready (parameters reversed).
+    """Sizes in bytes of DDP's buckets. Gradients come in the order in which they are ready: parameters reversed.
 
-    A bucket is closed by the gradient that fills it (c10d compute_bucket_assignment_by_size), so it may be larger than
-    its limit; the first has a limit of its own. In the very first step all gradients are one bucket: buckets are built
-    from the order that step shows.
+    The gradient that fills a bucket closes it (c10d compute_bucket_assignment_by_size), so a bucket may exceed its
+    limit; the first has a limit of its own. In the very first step all gradients are one bucket, since DDP builds the
+    buckets from the order seen in that step.
     """
     sizes: list[int] = []
     current = 0
@@ -141,8 +141,8 @@ def ddp_traffic(
 ) -> Traffic:
     """DistributedDataParallel: one all_reduce a bucket, in the last micro-batch only with ``no_sync``, else in each.
 
-    ``shapes`` are those of the trainable parameters in the module's order; ``gradient_bytes`` an element. ``group``:
-    ranks that hold the same, if not all that share a part of the model.
+    ``shapes``: of the trainable parameters, in the module's order. ``gradient_bytes``: of one element. ``group``: the
+    ranks that reduce; None: all that hold the same part of the model.
     """
     group = group or layout.sharing
     if group.ranks < 2:
@@ -157,7 +157,7 @@ def ddp_traffic(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardUnit:
-    """What one ``fully_shard`` call holds: all its parameters' shapes, and those that are trained (None: all).
+    """The parameters of one ``fully_shard`` call, by shape. ``trainable``: those that are trained; None: all.
 
     ``stays_gathered``: not resharded after the forward pass, as FSDP2 treats the root module.
     """
@@ -169,13 +169,15 @@ class ShardUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharding:
-    """How FSDP2 runs. Bytes are those of an element as it is sent (``param_dtype``, ``reduce_dtype``).
+    """How shards are gathered and reduced. Bytes are of one element as sent (``param_dtype``, ``reduce_dtype``).
 
-    full: each unit is gathered in the forward pass and again in the backward pass, then its gradients are
-    reduce-scattered. grad-op (``reshard_after_forward=False``): gathered once, in the forward pass. hybrid: as full
-    within a node, then each rank's shard of the gradients is all-reduced over the nodes. Every micro-batch does so;
-    with ``no_sync`` (``set_requires_gradient_sync(False)``) gradients move in the last one only. state (ZeRO-1 and 2):
-    gradients are reduce-scattered, and after the update the weights that are trained gathered, once a step.
+    - full: each unit is gathered in the forward and again in the backward pass, then its gradients are reduce-scattered
+    - grad-op (``reshard_after_forward=False``): gathered once, in the forward pass
+    - hybrid: as full within a node, then each rank's shard of the gradients is all-reduced over the nodes
+    - state (ZeRO-1 and 2): gradients are reduce-scattered; trained weights are gathered after the update, once a step
+
+    All but the last do so in every micro-batch; with ``no_sync`` (``set_requires_gradient_sync(False)``) gradients are
+    reduced in the last micro-batch only.
     """
 
     strategy: Literal["full", "grad-op", "hybrid", "state"] = "full"
@@ -233,9 +235,9 @@ def joined(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSeconds:
-    """A step's time between two bounds: ``least`` with everything hidden that can be, ``most`` with nothing hidden.
+    """Bounds of a step's time: ``least`` hides all communication that can be hidden, ``most`` hides none.
 
-    ``bubble``: what a pipeline idles of the most, ``least_bubble`` of the least.
+    ``bubble``: seconds that a pipeline idles in the most, ``least_bubble`` in the least.
     """
 
     compute: float
@@ -247,7 +249,7 @@ class StepSeconds:
 
     @property
     def exposed_least(self) -> float:
-        """Communication that no overlap hides."""
+        """Communication that is exposed in any case."""
         return self.least - self.compute - self.least_bubble
 
 
@@ -256,12 +258,12 @@ def step_seconds(
 ) -> StepSeconds:
     """Bounds of a step from the time of its computation and its collectives.
 
-    Least: each phase takes the longer of its computation and its communication, but one collective is always alone:
-    the first gather of the forward pass, before which nothing can be computed, and the last reduction of the backward
-    pass, after which nothing is left to compute; the shortest of each is counted. Most: no overlap at all. The forward
-    pass is a third of the computation (2 of 6 operations a weight). Collectives that block are not hidden, at least
-    but for those that can be cut; a pipeline idles ``bubble`` seconds for each in which it computes or waits for one of
-    those.
+    Most: no overlap at all. Least: each phase takes the longer of its computation and its communication, plus one
+    collective that is always exposed: the first gather of the forward pass, before which nothing can be computed, and
+    the last reduction of the backward pass, after which nothing is left to compute. The shortest of each phase counts.
+    Blocking collectives are exposed in both; in the least one, only a piece of those that can be cut. A pipeline idles
+    ``bubble`` seconds per second of computation and blocking communication. ``forward_share``: a third, 2 of 6
+    operations per weight.
     """
     if compute < 0 or not 0 <= forward_share <= 1:
         raise UsageError(f"a step cannot compute for {compute:g} s with {forward_share:g} of it forward")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from raybench.documents.price import Price
 from raybench.errors import UsageError
-from raybench.hardware.nodes import NODE_TYPES, NodeType
+from raybench.hardware.nodes import NodeType, find_node_type, node_key
 from raybench.hardware.tables import parse_table
 
 __all__ = ["Cost", "Price", "list_price", "why_unpriced"]
@@ -50,21 +50,21 @@ class Cost:
 def list_price(node_type: str, table: str | None = None) -> Price | None:
     """The list price of a node type, such as ``p5.48xlarge``; None where the table of node types has none for it.
 
-    ``table``: CSV text with name, usd_per_node_hour, date and source, in its place. Raises UsageError where it has not.
+    ``table``: CSV text with name, usd_per_node_hour, date and source, in place of that table. Raises UsageError where
+    it lacks the node type.
     """
-    key = node_type.strip().lower().removeprefix("standard_")
     if table is None:
-        return next((_listed(node) for node in NODE_TYPES if node.name.lower() == key), None)
+        node = find_node_type(node_type)
+        return _listed(node) if node else None
     for row in parse_table(table):
-        if (row.get("name") or "").strip().lower() == key:
+        if node_key(row.get("name") or "") == node_key(node_type):
             return _price(row)
     raise UsageError(f"the price table has no line '{node_type}' (columns: name,usd_per_node_hour,date,source)")
 
 
 def why_unpriced(node_type: str) -> str | None:
     """What to give, and why a node type has no list price; None for one that has, or that is not in the table."""
-    key = node_type.strip().lower().removeprefix("standard_")
-    node = next((one for one in NODE_TYPES if one.name.lower() == key), None)
+    node = find_node_type(node_type)
     if node is None or not node.unpriced:
         return None
     return f"give --price, of a node for an hour: no list price on demand of {node.name} is known; {node.unpriced}"

@@ -1,4 +1,4 @@
-"""Ranks over nodes, and the links between them: what a communication estimate needs to know of a cluster."""
+"""Ranks over nodes, groups of ranks that communicate, and the links between them."""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,21 +8,22 @@ from raybench.errors import UsageError
 
 
 class UnknownLinksError(UsageError):
-    """A bandwidth is needed that was neither given nor can be looked up."""
+    """A bandwidth is needed that is neither given nor in a table."""
 
 
 _MOST_RANKS = 10_000_000
-# Shares of the line rate that NCCL reaches with large messages, of published healthy logs (docs/methods.md).
+# Shares of the line rate that NCCL reaches with large messages, from published healthy logs (docs/methods.md); that of
+# PCIe is assumed.
 NVLINK_SHARE, PCIE_SHARE, NIC_SHARE = 0.80, 0.80, 0.92
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Ranks that communicate: ``ranks`` of them on ``nodes`` nodes, ``beside`` such groups on the same nodes at once.
+    """``ranks`` that communicate, on ``nodes`` nodes. ``beside``: groups that do so on these nodes at the same time.
 
-    In hybrid sharding each of a node's ranks has its own group with its peers on other nodes: all of them share the
-    node's NICs.
+    In hybrid sharding, for example, each rank of a node has a group with its peers on other nodes: all of these groups
+    share the node's NICs.
     """
 
     ranks: int
@@ -35,12 +36,13 @@ class Layout:
     """``world_size`` ranks, ``ranks_per_node`` on each node. Raises UsageError where they do not fit.
 
     A model may be cut over ``tensor`` x ``context`` x ``pipeline`` ranks; ``data`` such groups replicate or shard it.
-    As Megatron-LM numbers ranks, those of a tensor group are neighbours, then those of a context group, and pipeline
-    stages are farthest from each other. ``expert`` of the context and data ranks share a layer's experts, each cut over
-    the tensor ranks as all else; where there are more, tensor ranks have whole experts of their own (Megatron-LM's
-    ``expert-tensor-parallel-size`` 1), and each sends its share of the tokens. ``expert_cut``: which of both, as the
-    ranks that each expert is cut over; None: not said.
-    ``virtual_stages``: parts of the model that each pipeline rank has (interleaved schedule).
+    Ranks are numbered as by Megatron-LM: those of a tensor group are neighbours, then those of a context group, and
+    pipeline stages are farthest apart. ``virtual_stages``: parts of the model per pipeline rank (interleaved schedule).
+
+    A layer's experts are spread over ``expert`` ranks. These are context and data ranks, with each expert cut over the
+    tensor ranks; or tensor ranks too, each with whole experts and its share of the tokens (Megatron-LM's
+    ``expert-tensor-parallel-size`` 1). ``expert_cut`` says which: the ranks that each expert is cut over. None: nobody
+    says; whole ones where ``expert`` does not divide the context and data ranks.
     """
 
     world_size: int
@@ -137,13 +139,13 @@ class Layout:
 
     @property
     def sharing_in_node(self) -> Group:
-        """Those of one node."""
+        """The same within one node."""
         most = max(1, self.ranks_per_node // self.tensor)
         return Group(ranks=math.gcd(self.data * self.context, most)) if self.is_cut else self.node
 
     @property
     def expert_tensor(self) -> int:
-        """Ranks over which each expert is cut: as all else, or none where experts are spread over tensor ranks too."""
+        """Ranks over which each expert is cut: the tensor ranks, or 1 where experts are spread over these too."""
         if self.expert_cut is not None:
             return self.expert_cut
         return 1 if self.data * self.context % self.expert else self.tensor
@@ -176,9 +178,9 @@ class Layout:
 
     @property
     def stage_group(self) -> Group:
-        """A rank and its peer in the next pipeline stage, where these are farthest: all wait for the slowest hop.
+        """A rank and its peer in the next pipeline stage, for the slowest hop of the pipeline, which all wait for.
 
-        Of several nodes some hop leaves one, of as many ranks of it as a stage has there.
+        On several nodes some hop leaves a node, for as many of its ranks as the stage has there.
         """
         if self.pipeline == 1:
             return Group(ranks=1)
@@ -187,9 +189,9 @@ class Layout:
         return Group(ranks=2, nodes=2 if between else 1, beside=beside if between else 1)
 
     def _group(self, ranks: int, stride: int) -> Group:
-        """So many ranks, each ``stride`` behind the one before, beside such groups of the ranks between them.
+        """A group of ``ranks`` that are ``stride`` apart, beside those of the ranks in between.
 
-        The one that is spread most: where a node does not hold a whole number of them, some lie on two.
+        Of all such groups the one on most nodes: where a node does not hold a whole number of groups, some lie on two.
         """
         per_node = max(1, min(ranks, self.ranks_per_node // stride))
         nodes = math.ceil(ranks / per_node)
@@ -202,9 +204,9 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}" + ("" if name == "virtual_stages" else "-parallel")
 
 
-# Least transfers each rank's link must make per byte of S with n ranks (docs/methods.md derives them).
+# The least that each rank has to send per byte of S (docs/methods.md, "Bandwidth", derives it).
 def wire_factor(operation: str, ranks: int) -> float:
-    """Bytes that each rank sends per byte of the message, with a ring: the factor that makes busbw of algbw."""
+    """Bytes that each rank sends per byte of the message in a ring: busbw over algbw."""
     if ranks < 2:
         return 0.0
     share = (ranks - 1) / ranks
@@ -215,10 +217,10 @@ def wire_factor(operation: str, ranks: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """What links really carry, one direction, GB/s (10^9 bytes): measured, or a share of the line rate.
+    """What links really carry in one direction, GB/s (10^9 bytes): measured, or a share of the line rate.
 
-    ``node_gb_per_s``: one rank's links to its node's others. ``fabric_gb_per_s``: all NICs of a node together.
-    ``bus_gb_per_s``: a measured bus bandwidth over nodes that replaces both where all ranks communicate.
+    ``node_gb_per_s``: one rank's links to the other ranks of its node. ``fabric_gb_per_s``: all NICs of a node
+    together. ``bus_gb_per_s``: a measured bus bandwidth over nodes, which replaces both where all ranks communicate.
     """
 
     node_gb_per_s: float
@@ -231,8 +233,8 @@ class Network:
     def bandwidth_gb_per_s(self, group: Group) -> float:
         """Bus bandwidth of a group.
 
-        A ring over nodes enters and leaves each node once for each of its NICs: it has the slower of a rank's
-        links and of all NICs together. Groups beside each other share the NICs.
+        NCCL makes a ring per NIC, each of which enters and leaves a node once: together they have the slower of a
+        rank's links and of all NICs. Groups beside each other share the NICs.
         Raises UnknownLinksError where the group spans nodes and nothing is known of the network between them.
         """
         if group.nodes > 1 and group.beside == 1 and self.bus_gb_per_s is not None:
@@ -250,9 +252,9 @@ class Network:
     def latency_seconds(self, operation: Operation, group: Group) -> float:
         """Time of an operation without data: the launch and the hops in sequence.
 
-        all_reduce has trees: along a node once, log2(nodes) hops up and as many down. The others go around a ring, past
-        every rank. With the defaults 8 bytes take 17 us on one node of eight and 41 us on two; published: 13, and 47 to
-        69 over RDMA (docs/methods.md).
+        An all_reduce goes along a node once, and up and down a tree of log2(nodes) levels. The others go around a ring,
+        past every rank. With the defaults 8 bytes take 17 us on one node of eight and 41 us on two; published are 13,
+        and 47 to 69 over RDMA (docs/methods.md).
         """
         within = (math.ceil(group.ranks / group.nodes) - 1) * self.node_hop_seconds
         if operation == "all_reduce":
@@ -261,7 +263,7 @@ class Network:
         return self.launch_seconds + group.nodes * within + (group.nodes - 1) * self.fabric_hop_seconds
 
     def seconds(self, operation: Operation, message_bytes: float, group: Group) -> float:
-        """alpha + beta S: latency and the bytes each rank sends over its bandwidth. Nothing for a single rank."""
+        """alpha + beta S: latency, and the bytes that each rank sends over its bandwidth. 0 for a single rank."""
         if group.ranks < 2:
             return 0.0
         latency = self.latency_seconds(operation, group)
@@ -271,9 +273,9 @@ class Network:
         return latency + sent / (self.bandwidth_gb_per_s(group) * 1e9)
 
     def _exchange_seconds(self, message_bytes: float, group: Group) -> float:
-        """Of an all_to_all over nodes, without its latency: each rank sends most of it past its node, by its own NIC.
+        """An all_to_all over nodes, without its latency.
 
-        A ring crosses each NIC of a node once for all of its ranks; here each of them sends its own.
+        In a ring the data of all ranks of a node cross its NICs once; here each rank sends its own to other nodes.
         """
         inside = math.ceil(group.ranks / group.nodes)
         whole = replace(group, beside=1)

@@ -30,6 +30,14 @@ def test_list_prices_say_of_which_day_they_are() -> None:
     assert list_price("p5.1xlarge") is None
 
 
+@pytest.mark.parametrize("asked", ["ND96isr_H100_v5", "Standard_ND96isr_H100_v5", " nd96isr_h100_v5"])
+@pytest.mark.parametrize("listed", ["ND96isr_H100_v5", "Standard_ND96isr_H100_v5"])
+def test_a_price_table_may_have_azures_names_with_their_prefix(asked: str, listed: str) -> None:
+    price = list_price(asked, f"name,usd_per_node_hour,date,source\n{listed},98.32,2026-11-28,test\n")
+    assert price is not None
+    assert price.per_node_hour == 98.32
+
+
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), 1e9])
 def test_prices_that_cannot_be_are_refused(value: float) -> None:
     with pytest.raises(UsageError):

@@ -41,8 +41,9 @@ _OPTIONS: list[Any] = [
                  help="How parameters, gradients and optimizer state are spread: ddp, zero1, zero2, fsdp, "
                  "zero3, fsdp-grad-op, fsdp-hybrid; or distributed-optimizer, FULL_SHARD, HYBRID_SHARD, ...  "
                  "[default: the program's usual one, else ddp]"),
-    click.option("--program", metavar="NAME", help="Which program trains: torchtitan, megatron-lm, transformers, ...; "
-                 "an unknown one lists all. Kernels, loss, types of gradients and what else it decides are taken as it "
+    click.option("--program", metavar="NAME[==RELEASE]", help="Which program trains: torchtitan, megatron-lm, "
+                 "transformers, ...; an unknown one lists all. Of an older release as pip has it, such as "
+                 "transformers==4.35. Kernels, loss, types of gradients and what else it decides are taken as it "
                  "has them, where no option says otherwise."),
     click.option("--tensor-parallel", "--tp", type=int, default=1, show_default=True, help="Ranks over which each "
                  "layer is cut."),
@@ -95,7 +96,6 @@ _OPTIONS: list[Any] = [
     click.option("--recompute-modules", metavar="NAME,...", help="Compute these modules of each block again, as "
                  "Megatron-LM's --recompute-granularity selective does: core_attn, layernorm, mla_up_proj, mlp, moe, "
                  "moe_act, shared_experts."),
-    click.option("--no-flash-attention", is_flag=True, help="Attention that stores its probabilities."),
     click.option("--masked-attention/--no-masked-attention", default=None, help="Attention that is given a mask, as "
                  "transformers' sdpa is with padded samples (not with packing or flash_attention_2): all scores, by a "
                  "slower kernel.  [default: unknown where it may be, the bounds hold either way]"),

@@ -88,7 +88,7 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         not_said=unsaid_of(request) if estimate.step_seconds else (),
         counted_tokens_per_second=_counted(estimate),
         expert_tensor_parallel=request.layout.expert_cut,
-        program=request.program.name if request.program else None,
+        program=request.program.asked if request.program else None,
         taken=most_taken(request) or None,
     )
 

@@ -6,6 +6,7 @@ architectures whose parameters are known one by one are read: a wrong count woul
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path, PurePath
 
 from raybench.errors import UsageError, unknown_name
@@ -48,7 +49,8 @@ def _shape(whole: Fields, path: Path) -> Transformer:
         unknown = unknown_name(f"architecture of {path} (model_type)", str(kind), sorted(_READERS))
         raise UsageError(f"{unknown}. {_ELSE}")
     try:
-        return read(_name_of(whole, path) + (", its language model" if fields is not whole else ""), fields)
+        found = read(_name_of(whole, path) + (", its language model" if fields is not whole else ""), fields)
+        return replace(found, family=str(kind))
     except (KeyError, TypeError, ValueError) as error:
         what = f"{path}: {_what(error)}; it is not a whole configuration of a {kind} model that is known"
         raise UsageError(f"{what}. {_ELSE}") from error

@@ -21,10 +21,18 @@ def _gpt(name: str, layers: int, hidden: int, heads: int, *, context: int = 1024
         tied=True,
         positions=context,
         context=context,
+        family="gpt2",
     )
 
 
-def _llama(name: str, shape: tuple[int, int, int, int, int, int], *, context: int, tied: bool = False) -> Transformer:
+def _llama(
+    name: str,
+    shape: tuple[int, int, int, int, int, int],
+    *,
+    context: int,
+    tied: bool = False,
+    family: str = "llama",
+) -> Transformer:
     layers, hidden, heads, kv_heads, feedforward, vocabulary = shape
     return Transformer(
         name=name,
@@ -36,6 +44,7 @@ def _llama(name: str, shape: tuple[int, int, int, int, int, int], *, context: in
         vocabulary=vocabulary,
         tied=tied,
         context=context,
+        family=family,
     )
 
 
@@ -58,8 +67,8 @@ _PRESETS: tuple[Transformer, ...] = (
     _llama("llama-3.1-8b", (32, 4096, 32, 8, 14336, 128256), context=131072),
     _llama("llama-3.1-70b", (80, 8192, 64, 8, 28672, 128256), context=131072),
     _llama("llama-3.1-405b", (126, 16384, 128, 8, 53248, 128256), context=131072),
-    _llama("mistral-7b", (32, 4096, 32, 8, 14336, 32000), context=32768),
-    replace(_llama("qwen2.5-7b", (28, 3584, 28, 4, 18944, 152064), context=131072), qkv_biases=True),
+    _llama("mistral-7b", (32, 4096, 32, 8, 14336, 32000), context=32768, family="mistral"),
+    replace(_llama("qwen2.5-7b", (28, 3584, 28, 4, 18944, 152064), context=131072, family="qwen2"), qkv_biases=True),
 )
 PRESETS: dict[str, Transformer] = {preset.name: preset for preset in _PRESETS}
 

@@ -81,6 +81,7 @@ class Transformer:
     caps_scores: bool = False
     caps_logits: bool = False
     drops: bool = False
+    family: str = ""  # model_type of its config.json, by which transformers has its code; empty: not known
 
     def __post_init__(self) -> None:
         for field, most in _MOST.items():

@@ -78,7 +78,7 @@ class EstimateOptions:
     selective_checkpointing: bool = False
     recompute_modules: str | None = None
     offload_activations: bool = False
-    no_flash_attention: bool = False
+    no_flash_attention: bool | None = None
     native_attention: bool | None = None
     masked_attention: bool | None = None
     dropout: bool | None = None
@@ -217,7 +217,7 @@ def _said(options: EstimateOptions) -> frozenset[str]:
         "reduces_each": options.reduce_each,
         "bucket_view": options.bucket_view,
         "sequence_parallel": options.sequence_parallel,
-        "flash_attention": options.no_flash_attention or None,
+        "flash_attention": options.no_flash_attention,
         "offloads_activations": options.offload_activations or None,
         "packing": options.base_dtype,
         "adapter_dropout": options.lora_dropout,

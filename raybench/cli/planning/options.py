@@ -35,6 +35,9 @@ KERNEL_OPTIONS: list[Any] = [
     click.option("--loss", type=click.Choice(["plain", "fused", "chunked", "transformers"]), help="Cross entropy in "
                  "fp32, fused over logits in the compute type, in chunks of them, or as transformers has it.  "
                  "[default: unknown, all are counted with]"),
+    click.option("--no-flash-attention/--flash-attention", "no_flash_attention", default=None, help="Attention that "
+                 "stores its probabilities, or one that does not (flash-attn, sdpa).  [default: the program's, else "
+                 "none are stored]"),
     click.option("--native-attention/--no-native-attention", default=None, help="Whether attention runs on the "
                  "instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN, Transformer Engine) or on "
                  "Ampere's (FlashAttention-2).  [default: unknown, the bounds hold either way]"),

@@ -59,8 +59,9 @@ _OPTIONS: list[Any] = [
                  "run, train or memory, repeatable: an all_reduce gives bandwidth and latency (other options win); "
                  "a train or memory of one of the ways takes the estimate's place."),
     click.option("--vocabulary", type=int, help="Another vocabulary, such as a padded one."),
-    click.option("--program", metavar="NAME", help="Which program is to train: torchtitan, megatron-lm, transformers, "
-                 "...; an unknown one lists all. What it has not is not tried, and what it decides is taken as it has "
+    click.option("--program", metavar="NAME[==RELEASE]", help="Which program is to train: torchtitan, "
+                 "megatron-lm, transformers, ...; an unknown one lists all. Of an older release as pip has it, such as "
+                 "transformers==4.35. What it has not is not tried, and what it decides is taken as it has "
                  "it."),
     click.option("--method", type=click.Choice(["full", "lora", "qlora"]), default="full", show_default=True,
                  help="Train all parameters, adapters, or adapters over a 4-bit base."),

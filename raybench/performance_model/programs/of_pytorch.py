@@ -1,6 +1,7 @@
 """Programs of PyTorch's own kernels and parallelisms, each with what its files say (read in November 2026)."""
 
 from raybench.performance_model.programs.program import COMPILED, COMPUTED, EAGER, FSDP, Fact, Lack, Program
+from raybench.performance_model.programs.releases import Releases
 
 # Whose instructions their attention has, PyTorch's scaled_dot_product_attention, is left open: on Hopper and Blackwell
 # it takes cuDNN's kernel first where cuDNN is newer than 9.15 (pytorch/pytorch of 2.13,
@@ -25,6 +26,11 @@ TORCHTUNE = Program(
         Fact(name="compiled", value=False, source="recipes/configs/llama3_1/8B_full.yaml, compile", is_default=True),
         Fact(name="kernels", value="fused", source="torchtune/training/_compile.py, each layer", needs=COMPILED),
         Fact(name="kernels", value="plain", source="torchtune/modules/rms_norm.py and feed_forward.py"),
+        Fact(name="loss", value="plain", source="recipes/configs/llama3/8B_full.yaml, CrossEntropyLoss, up to 0.2",
+             releases=Releases(until="0.3"), is_default=True),
+        Fact(name="loss", value="fused", source="torchtune/modules/loss/ce_chunked_output_loss.py, "
+             "CEWithChunkedOutputLoss of whole logits in 16 bits, from 0.3 to 0.6", releases=Releases(until="0.6.2"),
+             is_default=True),
         Fact(name="loss", value="chunked", source="torchtune/modules/loss/cross_entropy_loss.py, "
              "LinearCrossEntropyLoss, of 8 chunks, from April 2025 on; from August 2024 of whole logits",
              is_default=True),
@@ -36,7 +42,11 @@ TORCHTUNE = Program(
              "a policy of mixed precision"),
         Fact(name="reduces_each", value=True, source="recipes/full_finetune_distributed.py, which sets no gradient "
              "sync"),
+        Fact(name="on_streams", value=True, source="recipes/full_finetune_distributed.py, FSDP(...), up to 0.2",
+             releases=Releases(until="0.3")),
         Fact(name="on_streams", value=False, source="torchtune/training/_distributed.py, fully_shard"),
+        Fact(name="fused_optimizer", value=False, source="recipes/configs/llama3/8B_full.yaml, without fused, up to "
+             "0.3.0", releases=Releases(until="0.3.1"), is_default=True),
         Fact(name="fused_optimizer", value=True, source="recipes/configs/llama3_1/8B_full.yaml, optimizer.fused",
              is_default=True),
         Fact(name="upcast", value=False, source="torchtune/modules/peft/lora.py", methods=("qlora",)),

@@ -1,6 +1,19 @@
 """Programs that train models of transformers, each with what its files say (read in November 2026)."""
 
 from raybench.performance_model.programs.program import COMPILED, COMPUTED, FSDP, Fact, Method, Program
+from raybench.performance_model.programs.releases import Releases
+from raybench.performance_model.programs.releases_of_transformers import (
+    AXOLOTL_NEEDS,
+    FMS_HF_TUNING_NEEDS,
+    LLAMA_FACTORY_NEEDS,
+    LOSS_OF_RELEASES,
+    MS_SWIFT_NEEDS,
+    OPEN_INSTRUCT_NEEDS,
+    STORED_SCORES,
+    TRAINER_OF_RELEASES,
+    TRL_NEEDS,
+    UNSLOTH_NEEDS,
+)
 from raybench.performance_model.training_setup import Strategy
 
 _ADAPTERS: tuple[Method, ...] = ("lora", "qlora")
@@ -14,6 +27,8 @@ FUSED_LOSS = Fact(name="loss", value="fused-fp32", source=f"{_ITS_LOSS}: logits.
 
 # What the Trainer of transformers with accelerate has for all of them.
 OF_THE_TRAINER: tuple[Fact, ...] = (
+    *TRAINER_OF_RELEASES,
+    *STORED_SCORES,
     Fact(name="compiled", value=False, source="transformers/training_args.py, torch_compile", is_default=True),
     Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, get_data_types",
          strategies=("zero1", "zero2"), is_default=True),
@@ -32,7 +47,7 @@ OF_THE_TRAINER: tuple[Fact, ...] = (
     Fact(name="holds_inputs", value=True, source="transformers/modeling_utils.py, use_reentrant up to transformers 4",
          strategies=FSDP, methods=_ADAPTERS, needs={"checkpointing": True}, is_open=True),
     Fact(name="flash_attention", value=True, source="transformers/modeling_utils.py: sdpa where none is named, from "
-         "4.36 (December 2023) on; older ones store scores (--no-flash-attention)", is_default=True),
+         "4.36 (December 2023) on; older ones store scores (transformers==4.35)", is_default=True),
 )  # fmt: skip
 # Dropout of peft's adapters is their user's choice.
 WITH_PEFT: tuple[Fact, ...] = (
@@ -49,6 +64,7 @@ WITH_LIGER: tuple[Fact, ...] = (
         is_default=True,
     ),
     Fact(name="loss", value="chunked", source=_LIGER, needs={"kernels": "fused"}),
+    *LOSS_OF_RELEASES,
     Fact(name="loss", value="transformers", source=_ITS_LOSS, needs={"kernels": "plain"}),
     Fact(
         name="loss", value="transformers", source=f"{_ITS_LOSS}; in chunks with --kernels fused (Liger)", is_open=True
@@ -70,11 +86,19 @@ TRL = Program(
         "--per_device_train_batch_size {batch} --gradient_accumulation_steps {accumulation} --max_length "
         "{length} --packing true --gradient_checkpointing {checkpointing}"
     ),
+    requirements=TRL_NEEDS,
     facts=(
         Fact(name="loss", value="chunked", source=_LIGER, needs={"kernels": "fused"}),
+        Fact(name="loss", value="chunked", source="trl/trainer/sft_config.py, loss_type chunked_nll, from 1.7 on",
+             releases=Releases(since="1.7"), is_default=True),
+        *LOSS_OF_RELEASES,
         Fact(name="loss", value="transformers", source="trl/trainer/sft_config.py, loss_type: nll up to 1.6, in "
              "chunks from 1.7 (June 2026) on", is_open=True),
         *WITH_LIGER[:1],
+        Fact(name="upcast", value=True, source="trl/trainer/sft_trainer.py, prepare_model_for_kbit_training, up to "
+             "0.26", strategies=_WHOLE, methods=("qlora",), releases=Releases(until="0.27"), is_default=True),
+        Fact(name="upcast", value=False, source="trl/trainer/sft_trainer.py, without prepare_model_for_kbit_training "
+             "from 0.27 on", strategies=_WHOLE, methods=("qlora",), releases=Releases(since="0.27")),
         Fact(name="upcast", value=True, source="peft/utils/other.py, prepare_model_for_kbit_training, which "
              "trl/trainer/sft_trainer.py calls up to 0.26 (December 2025)", strategies=_WHOLE, methods=("qlora",),
              is_open=True),
@@ -95,8 +119,9 @@ AXOLOTL = Program(
         "micro_batch_size: {batch}, gradient_accumulation_steps: {accumulation}, sequence_len: {length}, "
         "sample_packing: true, gradient_checkpointing: {checkpointing}"
     ),
+    requirements=AXOLOTL_NEEDS,
     facts=(
-        *WITH_LIGER[:3],
+        *WITH_LIGER[:-1],
         Fact(name="loss", value="transformers", source=f"{_ITS_LOSS}; in chunks with the plugins CutCrossEntropy, "
              "of half of examples/, and Liger", is_open=True),
         Fact(name="upcast", value=False, source="src/axolotl/loaders/model.py, _configure_embedding_dtypes: norms "
@@ -118,8 +143,13 @@ LLAMA_FACTORY = Program(
         "per_device_train_batch_size: {batch}, gradient_accumulation_steps: {accumulation}, cutoff_len: "
         "{length}, packing: true; it computes blocks again unless disable_gradient_checkpointing"
     ),
+    requirements=LLAMA_FACTORY_NEEDS,
     facts=(
         *WITH_LIGER,
+        Fact(name="upcast", value=True, source="src/llmtuner/tuner/core/utils.py, prepare_model_for_training: norms in "
+             "fp32, up to 0.1", methods=("qlora",), releases=Releases(until="0.2")),
+        Fact(name="adapter_dropout", value=True, source="src/llmtuner/hparams/finetuning_args.py, lora_dropout 0.1, up "
+             "to 0.4", methods=_ADAPTERS, releases=Releases(until="0.5"), is_default=True),
         Fact(name="parameter_bytes", value=4, source="src/llamafactory/model/adapter.py, "
              "cast_trainable_params_to_fp32", is_default=True),
         Fact(name="upcast", value=False, source="src/llamafactory/hparams/model_args.py, upcast_layernorm",
@@ -142,6 +172,7 @@ FMS_HF_TUNING = Program(
         "--per_device_train_batch_size {batch} --gradient_accumulation_steps {accumulation} "
         "--max_seq_length {length} --gradient_checkpointing {checkpointing}"
     ),
+    requirements=FMS_HF_TUNING_NEEDS,
     facts=(
         Fact(name="loss", value="fused-fp32", source="fms_acceleration_foak/kernels/unsloth/cross_entropy_loss.py, "
              "on logits that transformers casts up", needs={"kernels": "fused"},
@@ -161,6 +192,7 @@ UNSLOTH = Program(
     name="unsloth",
     title="Unsloth",
     strategies=("ddp",),
+    requirements=UNSLOTH_NEEDS,
     methods=("full", *_ADAPTERS),
     settings=(
         "per_device_train_batch_size={batch}, gradient_accumulation_steps={accumulation}, "
@@ -170,10 +202,15 @@ UNSLOTH = Program(
         Fact(name="kernels", value="fused", source="unsloth/kernels/rms_layernorm.py, rope_embedding.py, swiglu.py"),
         Fact(name="keeps_least", value=True, source="unsloth/kernels/fast_lora.py, LoRA_MLP",
              needs={"kernels": "fused"}),
+        Fact(name="loss", value="fused", source="unsloth/kernels/cross_entropy_loss.py, of whole logits, up to "
+             "2024.11.7", releases=Releases(until="2024.11.8"), is_default=True),
         Fact(name="loss", value="chunked", source="unsloth/models/llama.py, unsloth_fused_ce_loss, from "
-             "August 2025 on"),
+             "August 2025 on; Cut Cross-Entropy from November 2024 on"),
+        Fact(name="offloads_activations", value=False, source="unsloth/models/llama.py, use_gradient_checkpointing "
+             "alone, before 2024.4", needs={"checkpointing": True}, releases=Releases(until="2024.4")),
         Fact(name="offloads_activations", value=True, source="unsloth/models/llama.py, use_gradient_checkpointing "
              "unsloth", needs={"checkpointing": True}, is_default=True),
+        Fact(name="flash_attention", value=True, source="unsloth/models/llama.py, flash_attn, xformers or sdpa"),
         Fact(name="masked_attention", value=False, source="unsloth/models/llama.py, flash_attn and is_causal"),
         Fact(name="upcast", value=False, source="unsloth/models/llama.py, patch_peft_model", methods=("qlora",)),
         Fact(name="adapter_dropout", value=False, source="unsloth/models/llama.py, lora_dropout 0.0",
@@ -193,6 +230,7 @@ MS_SWIFT = Program(
         "--per_device_train_batch_size {batch} --gradient_accumulation_steps {accumulation} --max_length "
         "{length} --packing true --gradient_checkpointing {checkpointing}"
     ),
+    requirements=MS_SWIFT_NEEDS,
     facts=(
         *WITH_LIGER,
         Fact(name="adapter_dropout", value=True, source="swift/arguments/tuner_args.py, lora_dropout 0.05",
@@ -246,6 +284,7 @@ OPEN_INSTRUCT = Program(
         "--per_device_train_batch_size {batch} --gradient_accumulation_steps {accumulation} "
         "--max_seq_length {length} --gradient_checkpointing {checkpointing}"
     ),
+    requirements=OPEN_INSTRUCT_NEEDS,
     facts=(
         *WITH_LIGER,
         Fact(name="masked_attention", value=False, source="open_instruct/model_utils.py, "

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from raybench.performance_model.programs.releases import Releases, Requirement
 from raybench.performance_model.training_setup import Strategy
 
 Method = Literal["full", "lora", "qlora"]
@@ -82,8 +83,10 @@ class Fact:
 
     ``strategies`` and ``methods``: with which alone; none: with all. ``needs``: what else has to be so, of fields whose
     values are known. ``is_default``: its users may choose another and hardly do. ``is_open``: they choose, and this is
-    the one that takes most; it stays unknown. Sizes of an element are bytes, or ``COMPUTED``. Raises ValueError for a
-    field that there is not.
+    the one that takes most; it stays unknown. Sizes of an element are bytes, or ``COMPUTED``. ``families``: of which
+    models alone, as ``model_type`` of their config.json has it. ``releases``: of which alone; it is taken only where
+    the release is said, and of two that hang together the one that takes more comes first, as it is taken, open, where
+    either may be meant (``of_release``). Raises ValueError for a field that there is not.
     """
 
     name: str
@@ -94,6 +97,8 @@ class Fact:
     needs: Mapping[str, Value] = field(default_factory=lambda: MappingProxyType({}))
     is_default: bool = False
     is_open: bool = False
+    families: tuple[str, ...] = ()
+    releases: Releases | None = None
 
     def __post_init__(self) -> None:
         unknown = {self.name, *self.needs} - {*LABELS, "checkpointing"}
@@ -131,7 +136,10 @@ class Program:
     Megatron-LM. ``planned``: what a plan has it told, before its facts. ``timing``: the program by whose published step
     times it is judged (``step/spreads.py``). ``starts``: whose command a plan prints; ``settings``: its own words for
     what a plan decides, where it prints no command, with ``{batch}``, ``{accumulation}``, ``{samples}`` of a step,
-    ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or false).
+    ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or false). ``requirements``: which releases of a
+    library its own need, oldest first. ``counts_apart``: aliases whose releases are not those of the program.
+    ``release``: that was said, of the program by the name ``named``; empty: as it is today. ``release_note``: which
+    releases of a library follow from it, or that nothing is known of it.
     """
 
     name: str
@@ -152,6 +160,16 @@ class Program:
     timing: str = ""
     starts: Starts = ""
     settings: str = ""
+    requirements: tuple[Requirement, ...] = ()
+    counts_apart: tuple[str, ...] = ()
+    release: str = ""
+    named: str = ""
+    release_note: str = ""
+
+    @property
+    def asked(self) -> str:
+        """As it is asked for: ``transformers``, or ``transformers==4.35``."""
+        return f"{self.named or self.name}=={self.release}" if self.release else self.name
 
     @property
     def names(self) -> tuple[str, ...]:

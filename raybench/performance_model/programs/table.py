@@ -10,6 +10,7 @@ from raybench.performance_model.programs.of_megatron import (
 )
 from raybench.performance_model.programs.of_others import OF_OTHERS
 from raybench.performance_model.programs.of_pytorch import OF_PYTORCH
+from raybench.performance_model.programs.of_release import of_release
 from raybench.performance_model.programs.of_transformers import (
     FUSED_LOSS,
     OF_THE_TRAINER,
@@ -27,6 +28,8 @@ from raybench.performance_model.programs.program import (
     Program,
     every_name,
 )
+from raybench.performance_model.programs.releases import Releases, name_and_release
+from raybench.performance_model.programs.releases_of_transformers import PLANNED_OF_RELEASES, SYNC_EACH
 
 TORCHTITAN = Program(
     name="torchtitan",
@@ -47,6 +50,12 @@ TORCHTITAN = Program(
     facts=(
         Fact(name="kernels", value="fused", source="torchtitan/config/configs.py, CompileConfig.components",
              needs=COMPILED),
+        Fact(name="loss", value="fused", source="torchtitan/components/loss.py, build_cross_entropy_loss, compiled, of "
+             "0.1 and 0.2", needs=COMPILED, releases=Releases(until="0.2.3")),
+        Fact(name="loss", value="plain", source="torchtitan/components/loss.py, cross_entropy_loss of 0.1 and 0.2",
+             needs=EAGER, releases=Releases(until="0.2.3")),
+        Fact(name="native_attention", value=True, source="torchtitan/models/attention.py, CUDNN_ATTENTION first, of "
+             "0.2", releases=Releases(since="0.2", until="0.2.3"), is_default=True),
         Fact(name="loss", value="fused", source="torchtitan/config/configs.py, CompileConfig.components; compiled from "
              "April 2025 on (torchtitan/components/loss.py), in chunks from April 2026 on", needs=COMPILED,
              is_open=True),
@@ -98,6 +107,7 @@ TRANSFORMERS = Program(
     timing="transformers",
     fused_loss=FUSED_LOSS,
     aliases=("hf", "huggingface", "trainer", "accelerate", "peft", "fastchat", "lmflow"),
+    counts_apart=("accelerate", "peft", "fastchat", "lmflow"),
     strategies=("ddp", "zero1", "zero2", "zero3", *FSDP),
     cuts=("tensor", "context"),
     methods=("full", "lora", "qlora"),
@@ -106,7 +116,7 @@ TRANSFORMERS = Program(
     deals_sequences=True,
     trains_given=True,  # transformers/trainer.py, model
     starts="transformers",
-    planned=(Fact(name="reduces_each", value=True, source="sync_each_batch, as a plan has it told"),),
+    planned=(*PLANNED_OF_RELEASES, Fact(name="reduces_each", value=True, source=SYNC_EACH)),
     facts=(*WITH_LIGER, *WITH_PEFT, *OF_THE_TRAINER),
 )  # fmt: skip
 
@@ -119,10 +129,14 @@ PROGRAMS: tuple[Program, ...] = (
 )
 
 
-def program_named(name: str) -> Program:
-    """A program by one of its names. Raises UsageError for one that is not known, with all that are."""
+def program_named(asked: str) -> Program:
+    """A program by one of its names, or a release of it as pip writes it: ``transformers==4.35``.
+
+    Raises UsageError for a name that is not known, with all that are, and for what is no release.
+    """
+    name, release = name_and_release(asked)
     key = name.strip().lower().replace("_", "-").replace(" ", "-")
     found = next((one for one in PROGRAMS if key in one.names), None)
     if found is None:
         raise unknown_name("program", name, every_name(PROGRAMS))
-    return found
+    return found if release is None else of_release(found, key, release)

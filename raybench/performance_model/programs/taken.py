@@ -52,8 +52,8 @@ def with_program(request: EstimateRequest, *, planned: bool = False) -> Estimate
     if program is None:
         return request
     asked = _undecided(request)
-    if program.fused_loss is not None and "loss" in request.said and asked.setup.loss == "fused":
-        asked = _with(asked, program.fused_loss)
+    if "loss" in request.said and (loss := _own_loss(program, asked)) is not None:
+        asked = _with(asked, loss)
     for fact in (*(program.planned if planned else ()), *program.facts):
         if _holds(fact, asked):
             asked = _with(asked, fact)
@@ -83,7 +83,8 @@ def what_is_taken(request: EstimateRequest) -> Mapping[str, str]:
     taken = {LABELS[fact.name]: told(fact, program.title, request.dtype) for fact in request.taken}
     strategy = f"{request.setup.strategy}, the usual one of {program.title} (--strategy)"
     usual = {} if "strategy" in request.said else {"strategy": strategy}
-    return {"program": program.title, **usual, **taken}
+    note = f" ({program.release_note})" if program.release_note else ""
+    return {"program": f"{program.title}{note}", **usual, **taken}
 
 
 def most_taken(request: EstimateRequest) -> str:
@@ -147,7 +148,7 @@ def checked(request: EstimateRequest) -> EstimateRequest:
     """The request, as its program can train it. Raises UsageError for what that has not."""
     why = request.program and refused(request.program, request)
     if why:
-        raise UsageError(f"--program {request.program.name if request.program else ''}: {why}")
+        raise UsageError(f"--program {request.program.asked if request.program else ''}: {why}")
     return request
 
 
@@ -182,6 +183,16 @@ def _cuts_of(request: EstimateRequest) -> tuple[Cut, ...]:
     return tuple(cut for cut in _CUTS if getattr(request.layout, cut) > 1)
 
 
+def _own_loss(program: Program, request: EstimateRequest) -> Fact | None:
+    """What the loss that was said is of this program: a fused one, or what its release has of transformers'."""
+    if request.setup.loss == "fused":
+        return program.fused_loss
+    if request.setup.loss != "transformers" or not program.release:
+        return None
+    theirs = (fact for fact in program.facts if fact.name == "loss" and fact.releases is not None and not fact.is_open)
+    return next((fact for fact in theirs if str(fact.value).startswith("transformers")), None)
+
+
 def _undecided(request: EstimateRequest) -> EstimateRequest:
     """Without what was taken for the heaviest, which depends on what is known."""
     setup = replace(request.setup, **dict.fromkeys(_DECIDED, False), loss_open=False)  # type: ignore[arg-type]
@@ -190,8 +201,12 @@ def _undecided(request: EstimateRequest) -> EstimateRequest:
 
 def _holds(fact: Fact, request: EstimateRequest) -> bool:
     """Whether it is so here, and nobody has said otherwise: the user, or a fact before it."""
-    setup = request.setup
+    setup, program = request.setup, request.program
     if fact.name in request.said or any(one.name == fact.name for one in request.taken):
+        return False
+    if fact.releases is not None and not (program and program.release):
+        return False
+    if fact.families and getattr(request.model, "family", "") not in fact.families:
         return False
     if fact.strategies and setup.strategy not in fact.strategies:
         return False

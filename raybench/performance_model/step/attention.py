@@ -17,7 +17,7 @@ FASTEST_WITHOUT_GAP_TFLOPS = 400.0
 # takes a mask (and skips no scores). Mistral-7B by LoRA had 3247 and 2483 tokens/s without and with one at 4096 tokens,
 # 3083 and 1918 at 8192 (github.com/huggingface/transformers, issue 30461): 2.62 times at both lengths.
 _MASKED_TIMES = 2.62
-_LOSSES_OF_TRANSFORMERS = ("transformers", "transformers-kept", "narrow", "fused-fp32")
+_LOSSES_OF_TRANSFORMERS = ("transformers", "transformers-whole", "transformers-kept", "narrow", "fused-fp32")
 CAUSAL_SHARE = 0.5  # of the scores, where blocks that the mask drops are skipped
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from raybench.errors import UsageError
 from raybench.hardware.gpus import Gpu
@@ -76,6 +77,12 @@ class EstimateRequest:
         return any(fact.name == "reduces_each" and not fact.value for fact in self.taken)
 
     @property
+    def copies_logits(self) -> bool:
+        """Whether transformers' loss is sure to be that of a release that copies logits to shift them."""
+        own = (fact for fact in self.taken if fact.name == "loss" and fact.releases is not None)
+        return any(fact.value == "transformers" for fact in own)
+
+    @property
     def sure_bytes(self) -> float:
         """The largest peak that is sure to fit, less than the memory by what estimates are off; infinite if unknown."""
         if self.memory_bytes is None:
@@ -114,6 +121,16 @@ def least_model(request: EstimateRequest) -> Transformer:
     return request.model if request.dropout_known else replace(request.model, drops=False)
 
 
+def _opened(taken: tuple[Fact, ...]) -> dict[str, Any]:
+    """Of the setup, by what its program's releases or users leave open: what takes less."""
+    found: dict[str, Any] = {
+        fact.name: not fact.value for fact in taken if fact.is_open and isinstance(fact.value, bool)
+    }
+    if any(fact.name == "frozen_inputs" and fact.is_open for fact in taken):
+        found["frozen_inputs"] = "dropped"
+    return {name: value for name, value in found.items() if name != "drops"}  # which is the model's
+
+
 def least_setup(request: EstimateRequest) -> TrainingSetup:
     """The setup with what takes least memory, wherever the request leaves it open: fused kernels differ as well."""
     # DeepSpeed's bf16 optimizer shards state over replicas without ZeRO as well, and has whole gradients in fp32; that
@@ -140,9 +157,8 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
         lean = replace(lean, fused_optimizer=True)  # as most programs', and DeepSpeed's own
     if not request.adapter_dropout_known:
         lean = replace(lean, adapter_dropout=False)
-    flags = (fact for fact in request.taken if fact.is_open and isinstance(fact.value, bool) and fact.name != "drops")
-    opened = {fact.name: not fact.value for fact in flags}
-    lean = replace(lean, **opened)  # type: ignore[arg-type]  # flags of the setup, by its program's releases
+    lean = replace(lean, **_opened(request.taken))
     if not request.loss_known:
         return replace(lean, loss="chunked")
-    return replace(lean, loss="transformers-whole") if lean.loss == "transformers" else lean
+    may_be_whole = lean.loss == "transformers" and not request.copies_logits
+    return replace(lean, loss="transformers-whole") if may_be_whole else lean

@@ -28,10 +28,12 @@ def said_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
     Of what a program that is named leaves open the slowest is what takes most with it.
     """
     layouts = layouts_meant(request.model, request.layout)
-    names = _open(request)
+    names, flags = _open(request), _open_flags(request)
     most = {fact.name: fact.value for fact in request.taken if fact.is_open and fact.name in _SLOWEST}
     sides = [_FASTEST, _SLOWEST | most] + [_COMPILED] * ({"kernels", "compiled"} <= names) if names else []
-    asked = [request, *(_said(request, side) for side in sides)]
+    lean = replace(request, setup=replace(request.setup, **flags)) if flags else request
+    asked = [request, *(_said(one, side) for side in sides for one in ([request, lean] if flags else [request]))]
+    asked += [lean] if flags else []
     every = (replace(one, layout=layout) for layout in layouts for one in asked)
     yield from (one for one in every if one != request)
 
@@ -46,6 +48,12 @@ def _open(request: EstimateRequest) -> frozenset[str]:
         "native_attention": setup.native_attention is None,
     }
     return frozenset(name for name, value in is_open.items() if value)
+
+
+def _open_flags(request: EstimateRequest) -> dict[str, Any]:
+    """What else its program's release leaves open of attention, as it is where that is not what takes most memory."""
+    found = (fact for fact in request.taken if fact.is_open and fact.name == "flash_attention")
+    return {fact.name: not fact.value for fact in found}
 
 
 def _said(request: EstimateRequest, values: dict[str, Any]) -> EstimateRequest:

@@ -93,7 +93,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         nodes_in_time=_in_time(options, told[0]),
         links_measured=links_measured(request.basis),
         price=_price(request),
-        program=request.program.name if request.program else None,
+        program=request.program.asked if request.program else None,
     )
 
 

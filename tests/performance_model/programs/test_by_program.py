@@ -84,5 +84,8 @@ def test_a_row_of_a_strategy_that_the_program_has_not_is_left_out() -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
 def test_no_two_facts_are_of_the_same_case(program: Program) -> None:
     """The first that holds counts: another of the same name and case would never be taken."""
-    cases = [(fact.name, fact.strategies, fact.methods, tuple(sorted(fact.needs.items()))) for fact in program.facts]
+    cases = [
+        (fact.name, fact.strategies, fact.methods, tuple(sorted(fact.needs.items())), fact.families, fact.releases)
+        for fact in program.facts
+    ]
     assert len(cases) == len(set(cases))

@@ -144,7 +144,7 @@ def _with_pools(memory: MemoryParts) -> str:
 def _why_unclear(estimate: EstimateReport, least: int) -> tuple[str, str]:
     """The least and the most memory with what makes the difference, and what a user can say to know more."""
     most, named = estimate.memory.peak, estimate.program is not None
-    drops = [name for name in ("--dropout", "--lora-dropout") if name in estimate.not_said]
+    drops = [name for name in ("--flash-attention", "--dropout", "--lora-dropout") if name in estimate.not_said]
     if estimate.step_seconds is not None and not {"--kernels", "--loss"} & {*estimate.not_said}:
         by = "by what is not said of it" if named else "as programs keep less or more for their backward pass"
         to_say = ([] if named else ["--program"]) + [f"{name} or --no-{name[2:]}" for name in drops]

@@ -25,15 +25,17 @@ _LIGER = "liger_kernel/ops/fused_linear_cross_entropy.py"
 # in the model's forward pass up to 4.44, in its loss function since.
 FUSED_LOSS = Fact(name="loss", value="fused-fp32", source=f"{_ITS_LOSS}: logits.float()")
 
-# What the Trainer of transformers with accelerate has for all of them.
-OF_THE_TRAINER: tuple[Fact, ...] = (
-    *TRAINER_OF_RELEASES,
-    *STORED_SCORES,
+# What the Trainer of transformers with accelerate has for all of them; first what is so without accelerate's plug-ins.
+_OF_ANY_TRAINER: tuple[Fact, ...] = (
     Fact(name="compiled", value=False, source="transformers/training_args.py, torch_compile", is_default=True),
     Fact(name="gradient_bytes", value=COMPUTED, source="deepspeed/runtime/engine.py, get_data_types",
          strategies=("zero1", "zero2"), is_default=True),
     Fact(name="parameter_bytes", value=4, source="accelerate/accelerator.py, upcast under FSDP's mixed precision",
          strategies=FSDP, methods=("full",), is_default=True),
+)  # fmt: skip
+_WITHOUT_ATTENTION: tuple[Fact, ...] = (
+    *_OF_ANY_TRAINER,
+    *TRAINER_OF_RELEASES,
     Fact(name="reduce_bytes", value=COMPUTED, source="accelerate/utils/dataclasses.py, set_mixed_precision",
          strategies=FSDP, is_default=True),
     Fact(name="reduces_each", value=False, source="accelerate/accelerator.py, no_sync", strategies=FSDP,
@@ -46,6 +48,10 @@ OF_THE_TRAINER: tuple[Fact, ...] = (
          strategies=FSDP, is_open=True),
     Fact(name="holds_inputs", value=True, source="transformers/modeling_utils.py, use_reentrant up to transformers 4",
          strategies=FSDP, methods=_ADAPTERS, needs={"checkpointing": True}, is_open=True),
+)  # fmt: skip
+OF_THE_TRAINER: tuple[Fact, ...] = (
+    *_WITHOUT_ATTENTION,
+    *STORED_SCORES,
     Fact(name="flash_attention", value=True, source="transformers/modeling_utils.py: sdpa where none is named, from "
          "4.36 (December 2023) on; older ones store scores (transformers==4.35)", is_default=True),
 )  # fmt: skip
@@ -210,12 +216,11 @@ UNSLOTH = Program(
              "alone, before 2024.4", needs={"checkpointing": True}, releases=Releases(until="2024.4")),
         Fact(name="offloads_activations", value=True, source="unsloth/models/llama.py, use_gradient_checkpointing "
              "unsloth", needs={"checkpointing": True}, is_default=True),
-        Fact(name="flash_attention", value=True, source="unsloth/models/llama.py, flash_attn, xformers or sdpa"),
         Fact(name="masked_attention", value=False, source="unsloth/models/llama.py, flash_attn and is_causal"),
         Fact(name="upcast", value=False, source="unsloth/models/llama.py, patch_peft_model", methods=("qlora",)),
         Fact(name="adapter_dropout", value=False, source="unsloth/models/llama.py, lora_dropout 0.0",
              methods=_ADAPTERS, is_default=True),
-        *OF_THE_TRAINER,
+        *_WITHOUT_ATTENTION,
     ),
 )  # fmt: skip
 
@@ -268,7 +273,7 @@ XTUNER = Program(
              methods=("qlora",)),
         Fact(name="adapter_dropout", value=True, source="xtuner/configs/llama/llama3_8b_instruct/"
              "llama3_8b_instruct_qlora_alpaca_e3.py, lora_dropout 0.1", methods=_ADAPTERS, is_default=True),
-        *OF_THE_TRAINER[:3],
+        *_OF_ANY_TRAINER,
     ),
 )  # fmt: skip
 

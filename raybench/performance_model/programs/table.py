@@ -50,6 +50,8 @@ TORCHTITAN = Program(
     facts=(
         Fact(name="kernels", value="fused", source="torchtitan/config/configs.py, CompileConfig.components",
              needs=COMPILED),
+        Fact(name="loss", value="plain", source="torchtitan/components/loss.py, not compiled before 0.1 (April 2025)",
+             releases=Releases(until="0.1")),
         Fact(name="loss", value="fused", source="torchtitan/components/loss.py, build_cross_entropy_loss, compiled, of "
              "0.1 and 0.2", needs=COMPILED, releases=Releases(until="0.2.3")),
         Fact(name="loss", value="plain", source="torchtitan/components/loss.py, cross_entropy_loss of 0.1 and 0.2",

@@ -5,7 +5,8 @@
 Rows of sources whose program is known (``published/programs.csv``) have columns that were written by hand: kernels,
 loss, types of gradients and weights, and what ``published_tables`` knows of a source. Here each row is asked three
 times: as its user would with no more than the size, strategy, method and checkpointing of the training; the same with
-``--program`` and what is switched on in it; and as the tables have it by hand. A line a program: how far memory is off
+``--program`` and what is switched on in it; where its release is known with that (``--program transformers==4.35``), and
+then without a word on whether attention stores its scores; and as the tables have it by hand. A line a program: how far memory is off
 (of the rows whose memory is published: median, ninth decile, median of the estimate over it, and the share that is no
 more than a tenth outside of what the answer leaves open), how far apart its most and its least memory are, how many
 runs that ran are told that they do not fit and how many that did not that they do, and of step times the share inside
@@ -29,7 +30,7 @@ from tests.performance_model.published_run import FOLDER, PublishedRun
 from tests.performance_model.published_runs import all_runs
 
 _NEAR = 0.1
-WAYS = ("nothing said", "program", "by hand")
+WAYS = ("nothing said", "program", "release", "by hand")
 # What a user says of a training whatever the program, as options of ``raybench estimate`` have it.
 _SAID = (
     *("batch_size", "sequence_length", "strategy", "optimizer", "parameter_bytes", "compute_bytes", "moment_bytes"),
@@ -63,8 +64,17 @@ def programs() -> dict[str, str]:
         return {row["source"]: row["program"] for row in csv.DictReader(file)}
 
 
-def as_user_says(run: PublishedRun, program: str | None) -> EstimateRequest:
-    """The request with no more than a user knows of any program; with what is chosen of this one, where it is named."""
+def releases() -> dict[str, str]:
+    """Of the sources whose program's release is known, by what they say or by their date: the program with it."""
+    with (FOLDER / "programs.csv").open() as file:
+        return {row["source"]: f"{row['program']}=={row['release']}" for row in csv.DictReader(file) if row["release"]}
+
+
+def as_user_says(run: PublishedRun, program: str | None, *, released: bool = False) -> EstimateRequest:
+    """The request with no more than a user knows of any program; with what is chosen of this one, where it is named.
+
+    ``released``: whether its release is said, which says whether scores are stored, or inputs of 4-bit layers kept.
+    """
     hand = run.request
     setup = TrainingSetup(
         **{name: getattr(hand.setup, name) for name in _SAID},
@@ -74,6 +84,9 @@ def as_user_says(run: PublishedRun, program: str | None) -> EstimateRequest:
         gradients_kept=hand.setup.gradients_kept or (hand.setup.strategy == "ddp" and hand.layout.world_size > 1),
     )
     stored = None if hand.setup.flash_attention else True  # as --no-flash-attention is said, or nothing
+    if released:  # of attention that stores nothing somebody knows, who has switched it on
+        stored = True if hand.setup.flash_attention else None
+        setup = replace(setup, flash_attention=True, frozen_inputs="dropped")
     known = {"compiled": setup.compiled, "sequence_parallel": hand.setup.sequence_parallel, "flash_attention": stored}
     said = {name for name, value in known.items() if value is not None}
     request = replace(hand, setup=setup, kernels_known=False, loss_known=False, gradients_known=False, reduce_bytes=4)
@@ -110,7 +123,12 @@ def ways_of(run: PublishedRun, program: str) -> dict[str, EstimateRequest] | Non
         named = replace(named, setup=replace(named.setup, strategy=usual_strategy(named.program, 1)))
     if named.program is None or refused(named.program, named) is not None:
         return None
-    return {"nothing said": as_user_says(run, None), "program": with_program(named), "by hand": run.request}
+    found = {"nothing said": as_user_says(run, None), "program": with_program(named)}
+    release = releases().get(run.source)
+    released = replace(as_user_says(run, program, released=True), program=program_named(release)) if release else None
+    if released is not None and released.layout.world_size == 1:
+        released = replace(released, setup=replace(released.setup, strategy=usual_strategy(released.program, 1)))
+    return found | {"release": with_program(released) if released else found["program"], "by hand": run.request}
 
 
 def asked(run: PublishedRun, program: str, way: str, request: EstimateRequest) -> Asked:

@@ -77,12 +77,6 @@ class EstimateRequest:
         return any(fact.name == "reduces_each" and not fact.value for fact in self.taken)
 
     @property
-    def copies_logits(self) -> bool:
-        """Whether transformers' loss is sure to be that of a release that copies logits to shift them."""
-        own = (fact for fact in self.taken if fact.name == "loss" and fact.releases is not None)
-        return any(fact.value == "transformers" for fact in own)
-
-    @property
     def sure_bytes(self) -> float:
         """The largest peak that is sure to fit, less than the memory by what estimates are off; infinite if unknown."""
         if self.memory_bytes is None:
@@ -160,5 +154,5 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     lean = replace(lean, **_opened(request.taken))
     if not request.loss_known:
         return replace(lean, loss="chunked")
-    may_be_whole = lean.loss == "transformers" and not request.copies_logits
-    return replace(lean, loss="transformers-whole") if may_be_whole else lean
+    # whoever holds the copy lets go of it before the backward pass, or after: published peaks are between
+    return replace(lean, loss="transformers-whole") if lean.loss == "transformers" else lean

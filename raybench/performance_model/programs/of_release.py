@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from raybench.errors import UsageError
-from raybench.performance_model.programs.program import Fact, Program
+from raybench.performance_model.programs.program import Cut, Fact, Program
 from raybench.performance_model.programs.releases import Numbers, Requirement, Span, numbers_of
 
 _UNKNOWN = Span()
@@ -32,6 +32,7 @@ def of_release(program: Program, named: str, release: str) -> Program:
         release=release,
         named=named,
         release_note=_note(program, required, counts=counts),
+        cuts=tuple(cut for cut in program.cuts if _has_cut(program, cut, spans)),
         facts=tuple(_facts(program.facts, spans)),
         planned=tuple(_facts(program.planned, spans)),
     )
@@ -64,6 +65,12 @@ def _required(program: Program, numbers: Numbers) -> tuple[Requirement, ...]:
         if one.of not in found and (before is None or numbers < before):
             found[one.of] = one
     return tuple(found.values())
+
+
+def _has_cut(program: Program, cut: Cut, spans: Mapping[str, Span]) -> bool:
+    """Whether releases that may be meant cut the model so."""
+    late = program.late_cuts.get(cut)
+    return late is None or late.hold(spans.get(late.of, _UNKNOWN)) is not False
 
 
 def _facts(facts: Iterable[Fact], spans: Mapping[str, Span]) -> Iterator[Fact]:

@@ -4,6 +4,7 @@ from raybench.performance_model.programs.program import COMPILED, COMPUTED, FSDP
 from raybench.performance_model.programs.releases import Releases
 from raybench.performance_model.programs.releases_of_transformers import (
     AXOLOTL_NEEDS,
+    CUTS_OF_RELEASES,
     FMS_HF_TUNING_NEEDS,
     LLAMA_FACTORY_NEEDS,
     LOSS_OF_RELEASES,
@@ -93,6 +94,7 @@ TRL = Program(
         "{length} --packing true --gradient_checkpointing {checkpointing}"
     ),
     requirements=TRL_NEEDS,
+    late_cuts=CUTS_OF_RELEASES,
     facts=(
         Fact(name="loss", value="chunked", source=_LIGER, needs={"kernels": "fused"}),
         Fact(name="loss", value="chunked", source="trl/trainer/sft_config.py, loss_type chunked_nll, from 1.7 on",
@@ -126,6 +128,7 @@ AXOLOTL = Program(
         "sample_packing: true, gradient_checkpointing: {checkpointing}"
     ),
     requirements=AXOLOTL_NEEDS,
+    late_cuts=CUTS_OF_RELEASES,
     facts=(
         *WITH_LIGER[:-1],
         Fact(name="loss", value="transformers", source=f"{_ITS_LOSS}; in chunks with the plugins CutCrossEntropy, "

@@ -72,6 +72,7 @@ _FLAGS = {
     "masked_attention": ("attention with a mask", "attention without a mask"),
     "reduces_each": ("each micro-batch reduced", "the last micro-batch reduced"),
     "on_streams": ("gathered on streams", "gathered by fully_shard"),
+    "flash_attention": ("flash attention", "scores of attention stored"),
     "upcast": ("base cast up", "base not cast up"),
     "wide_norms": ("norms in fp32", "norms in 16 bits"),
 }
@@ -137,7 +138,8 @@ class Program:
     times it is judged (``step/spreads.py``). ``starts``: whose command a plan prints; ``settings``: its own words for
     what a plan decides, where it prints no command, with ``{batch}``, ``{accumulation}``, ``{samples}`` of a step,
     ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or false). ``requirements``: which releases of a
-    library its own need, oldest first. ``counts_apart``: aliases whose releases are not those of the program.
+    library its own need, oldest first. ``late_cuts``: of which releases cuts are that not all have. ``counts_apart``:
+    aliases whose releases are not those of the program.
     ``release``: that was said, of the program by the name ``named``; empty: as it is today. ``release_note``: which
     releases of a library follow from it, or that nothing is known of it.
     """
@@ -161,6 +163,7 @@ class Program:
     starts: Starts = ""
     settings: str = ""
     requirements: tuple[Requirement, ...] = ()
+    late_cuts: Mapping[Cut, Releases] = field(default_factory=lambda: MappingProxyType({}))
     counts_apart: tuple[str, ...] = ()
     release: str = ""
     named: str = ""

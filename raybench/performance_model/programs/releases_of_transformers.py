@@ -6,7 +6,7 @@ Read in November 2026 of the wheels of 4.28, 4.30, 4.31, 4.35 to 4.49, 5.0, 5.1 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from raybench.performance_model.programs.program import FSDP, Fact, Method
+from raybench.performance_model.programs.program import FSDP, Cut, Fact, Method
 from raybench.performance_model.programs.releases import Releases, Requirement
 from raybench.performance_model.training_setup import Strategy
 
@@ -84,9 +84,13 @@ TRAINER_OF_RELEASES: tuple[Fact, ...] = (
     Fact(name="frozen_inputs", value="kept", methods=("qlora",), releases=until("4.43"), is_open=True,
          source="bitsandbytes/autograd/_functions.py, MatMul4Bit: inputs saved up to 0.43.1 (July 2024)"),
 )  # fmt: skip
-# What a plan tells the Trainer, which does not heed it in between.
+# parallelism_config of its TrainingArguments, by which accelerate cuts layers and sequences.
+CUTS_OF_RELEASES: Mapping[Cut, Releases] = MappingProxyType({"tensor": since("4.56"), "context": since("4.56")})
+# What a plan tells the Trainer, which knows of it from 4.40 on and did not heed it in between.
 SYNC_EACH = "sync_each_batch, as a plan has it told"
 PLANNED_OF_RELEASES: tuple[Fact, ...] = (
+    Fact(name="reduces_each", value=False, strategies=FSDP, releases=until("4.40"),
+         source="transformers/trainer_pt_utils.py, AcceleratorConfig: no gradient_accumulation_kwargs before 4.40"),
     Fact(name="reduces_each", value=False, strategies=FSDP, releases=Releases(of="transformers", since="4.46",
          until="5.2"), source="transformers/trainer.py, no_sync whatever sync_each_batch says, from 4.46 to 5.1"),
 )  # fmt: skip

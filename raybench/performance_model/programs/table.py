@@ -29,7 +29,11 @@ from raybench.performance_model.programs.program import (
     every_name,
 )
 from raybench.performance_model.programs.releases import Releases, name_and_release
-from raybench.performance_model.programs.releases_of_transformers import PLANNED_OF_RELEASES, SYNC_EACH
+from raybench.performance_model.programs.releases_of_transformers import (
+    CUTS_OF_RELEASES,
+    PLANNED_OF_RELEASES,
+    SYNC_EACH,
+)
 
 TORCHTITAN = Program(
     name="torchtitan",
@@ -109,6 +113,7 @@ TRANSFORMERS = Program(
     timing="transformers",
     fused_loss=FUSED_LOSS,
     aliases=("hf", "huggingface", "trainer", "accelerate", "peft", "fastchat", "lmflow"),
+    late_cuts=CUTS_OF_RELEASES,
     counts_apart=("accelerate", "peft", "fastchat", "lmflow"),
     strategies=("ddp", "zero1", "zero2", "zero3", *FSDP),
     cuts=("tensor", "context"),

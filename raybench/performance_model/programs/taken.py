@@ -93,7 +93,8 @@ def most_taken(request: EstimateRequest) -> str:
     First what a program decides of its loss, then of its kernels, of its gradients, and where activations are.
     """
     named = {fact.name: fact for fact in request.taken}
-    most = tuple(named[name] for name in _HANG_ON if name in named)
+    stored = [fact for fact in request.taken if fact.name == "flash_attention" and not fact.value]
+    most = (*stored, *(named[name] for name in _HANG_ON if name in named))
     words = taken_in_short(replace(request, taken=most))
     return f"{words}, ...: --full" if words and len(most) < len(named) else words
 

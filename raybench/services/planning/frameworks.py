@@ -35,7 +35,7 @@ def cut_lines(way: "Way", torchrun: str, trainer: str) -> tuple[str, str]:
         return f"{torchrun} -m torchtitan.train", f"torchtitan: {torchtitan_words(way, config)}"
     if one.program is None and one.layout.expert > 1:
         return f"{torchrun} train.py", f"SageMaker's smp: {_sagemaker(way)}"
-    return _accelerate(way), f"transformers: {trainer}"
+    return _accelerate(way), f"{one.program.title if one.program else 'transformers'}: {trainer}"
 
 
 def meeting_words(way: "Way") -> list[str]:

@@ -95,7 +95,8 @@ def reduces_each(way: "Way") -> bool:
     """Whether the way's shards reduce in each micro-batch of several, which neither program does by itself."""
     one = way.estimate.request
     is_ours = one.setup.strategy in _SHARDING and not one.layout.is_cut and not one.setup.selective
-    return is_ours and one.accumulation > 1
+    heeds = not (one.program and one.program.release and one.adds_up_whole)
+    return is_ours and one.accumulation > 1 and heeds
 
 
 def is_trained(model: str) -> bool:
@@ -125,7 +126,8 @@ def launch_lines(way: "Way") -> tuple[str, ...]:
     if layout.is_cut or setup.selective:
         return *cut_lines(way, torchrun, _trainer(way)), *(fp8 if setup.strategy == "fsdp" else ())
     start = _accelerate(way) if setup.strategy in _ACCELERATE else f"{torchrun} train.py"
-    return start, f"transformers: {_trainer(way)}", *_adapter_lines(way), *_stored_lines(way), *_zero_lines(way), *fp8
+    lead = program.title if program is not None else "transformers"
+    return start, f"{lead}: {_trainer(way)}", *_adapter_lines(way), *_stored_lines(way), *_zero_lines(way), *fp8
 
 
 def _trainer(way: "Way") -> str:

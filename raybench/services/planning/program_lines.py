@@ -15,7 +15,7 @@ def program_lines(way: "Way", program: "Program", torchrun: str) -> tuple[str, .
     if program.starts == "megatron-lm":
         return f"{torchrun} pretrain_gpt.py", f"{program.title}, beside the model's own shape: {megatron_words(way)}"
     if program.starts == "torchtitan":
-        return f"{torchrun} -m torchtitan.train", _torchtitan(way)
+        return f"{torchrun} -m torchtitan.train", _torchtitan(way, program.title)
     if program.starts == "raybench":
         return ()
     if not program.settings:
@@ -23,10 +23,10 @@ def program_lines(way: "Way", program: "Program", torchrun: str) -> tuple[str, .
     return (f"{program.title} ({_form(way)}): {program.settings.format(**_settings(way))}",)
 
 
-def _torchtitan(way: "Way") -> str:
+def _torchtitan(way: "Way", title: str) -> str:
     model = way.estimate.request.model.name
     config = torchtitan_config(model)
-    lead = "torchtitan" if config else f"torchtitan has no configuration of {model}; beside one of your own"
+    lead = title if config else f"{title} has no configuration of {model}; beside one of your own"
     return f"{lead}: {torchtitan_words(way, config)}"
 
 

@@ -3,14 +3,14 @@
     python -m tests.performance_model.programs.by_program
 
 Rows of sources whose program is known (``published/programs.csv``) have columns that were written by hand: kernels,
-loss, types of gradients and weights, and what ``published_tables`` knows of a source. Here each row is asked three
+loss, types of gradients and weights, and what ``published_tables`` knows of a source. Here each row is asked four
 times: as its user would with no more than the size, strategy, method and checkpointing of the training; the same with
-``--program`` and what is switched on in it; where its release is known with that (``--program transformers==4.35``), and
-then without a word on whether attention stores its scores; and as the tables have it by hand. A line a program: how far memory is off
-(of the rows whose memory is published: median, ninth decile, median of the estimate over it, and the share that is no
-more than a tenth outside of what the answer leaves open), how far apart its most and its least memory are, how many
-runs that ran are told that they do not fit and how many that did not that they do, and of step times the share inside
-the bounds and their width. A few seconds.
+``--program`` and what is switched on in it; with its release where that is known (``transformers==4.35``), and then
+without a word on whether attention stores its scores; and as the tables have it by hand. A line a program: how far
+memory is off (of the rows whose memory is published: median, ninth decile, median of the estimate over it, and the
+share that is no more than a tenth outside of what the answer leaves open), how far apart its most and its least memory
+are, how many runs that ran are told that they do not fit and how many that did not that they do, and of step times the
+share inside the bounds and their width. A few seconds.
 """
 
 import csv
@@ -123,12 +123,18 @@ def ways_of(run: PublishedRun, program: str) -> dict[str, EstimateRequest] | Non
         named = replace(named, setup=replace(named.setup, strategy=usual_strategy(named.program, 1)))
     if named.program is None or refused(named.program, named) is not None:
         return None
-    found = {"nothing said": as_user_says(run, None), "program": with_program(named)}
+    named = with_program(named)
     release = releases().get(run.source)
-    released = replace(as_user_says(run, program, released=True), program=program_named(release)) if release else None
-    if released is not None and released.layout.world_size == 1:
-        released = replace(released, setup=replace(released.setup, strategy=usual_strategy(released.program, 1)))
-    return found | {"release": with_program(released) if released else found["program"], "by hand": run.request}
+    released = with_release(run, program, release) if release else named
+    return {"nothing said": as_user_says(run, None), "program": named, "release": released, "by hand": run.request}
+
+
+def with_release(run: PublishedRun, program: str, release: str) -> EstimateRequest:
+    """As a user says it who knows the release, ``transformers==4.35``, and so nothing of whether scores are stored."""
+    named = replace(as_user_says(run, program, released=True), program=program_named(release))
+    if named.layout.world_size == 1:
+        named = replace(named, setup=replace(named.setup, strategy=usual_strategy(named.program, 1)))
+    return with_program(named)
 
 
 def asked(run: PublishedRun, program: str, way: str, request: EstimateRequest) -> Asked:

@@ -6,7 +6,18 @@ import pytest
 
 from raybench.performance_model.programs.program import Program
 from raybench.performance_model.programs.table import PROGRAMS, program_named
-from tests.performance_model.programs.by_program import Asked, all_asked, middle, ninth, off, programs, ways_of
+from tests.performance_model.programs.by_program import (
+    Asked,
+    all_asked,
+    asked,
+    middle,
+    ninth,
+    off,
+    programs,
+    releases,
+    ways_of,
+    with_release,
+)
 from tests.performance_model.published_run import FOLDER
 from tests.performance_model.published_runs import all_runs
 
@@ -71,6 +82,25 @@ def test_what_ran_is_not_refused_and_what_did_not_is_hardly_promised() -> None:
     failed = [row for row in named if row.fits is False]
     # of 169, with those of one GPU by torchtune and LitGPT: 13; of 155 without them 11
     assert sum(row.said is True for row in failed) <= 0.08 * len(failed)
+
+
+def test_with_the_release_memory_is_nearer_and_fewer_that_failed_are_promised() -> None:
+    """Of sources whose release is known, asked without a word on scores or on what bitsandbytes keeps."""
+    of_today, of_release = [], []
+    for run in all_runs():
+        program, release = programs().get(run.source, ""), releases().get(run.source)
+        if release is None or ways_of(run, program) is None:
+            continue
+        of_today.append(asked(run, program, "today", with_release(run, program, program)))
+        of_release.append(asked(run, program, "release", with_release(run, program, release)))
+    assert len(off(of_release)) >= 140
+    assert known(middle(off(of_release))) <= 0.85 * known(middle(off(of_today)))
+    assert known(ninth(off(of_release))) <= 0.85 * known(ninth(off(of_today)))
+    promised = [sum(row.said is True for row in rows if row.fits is False) for rows in (of_today, of_release)]
+    assert promised[1] <= 0.6 * promised[0]
+    assert not [row for row in of_release if row.fits and row.said is False]
+    inside = [sum(bool(row.inside) for row in rows) for rows in (of_today, of_release)]
+    assert inside[1] >= inside[0]
 
 
 def test_a_row_of_a_strategy_that_the_program_has_not_is_left_out() -> None:

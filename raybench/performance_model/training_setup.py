@@ -42,11 +42,12 @@ PACKED_BYTES: dict[Packing, float] = {
     "gptq": 0.5 + 1 / 64 + 4 / (64 * 256),
     "8bit": 1.0,
 }
+MEGATRONS_NAME = "distributed-optimizer"  # of zero1: nobody else calls it so
 # The same under the names that DeepSpeed, Megatron-LM, accelerate and FSDP have for it.
 STRATEGY_ALIASES: dict[str, Strategy] = {
     "no-shard": "ddp",
     "zero-1": "zero1",
-    "distributed-optimizer": "zero1",
+    MEGATRONS_NAME: "zero1",
     "zero-2": "zero2",
     "zero-3": "zero3",
     "fsdp2": "fsdp",
@@ -83,6 +84,9 @@ class TrainingSetup:
     optimizer_weights: bool = False
     # zero1 whose state is not sharded: replicas of a model that is cut (Megatron-LM's own DDP).
     whole_state: bool = False
+    # zero1 whose gradients stay in Megatron-Core's buffers, whatever their type (NeMo's performance recipes: bf16);
+    # without it zero1 with gradients in the compute type is DeepSpeed's.
+    gradient_buffers: bool = False
     # ZeRO-3 of a model that was made before DeepSpeed was told of it: zero.Init alone replaces PyTorch's linear layers,
     # which keep a view of each gathered weight until the backward pass (deepspeed/runtime/zero/partition_parameters.py,
     # linear.py).
@@ -220,8 +224,9 @@ class TrainingSetup:
 
     @property
     def is_deepspeeds(self) -> bool:
-        """Whether DeepSpeed shards replicas' state: Megatron-LM sums gradients in fp32, and has no ZeRO-2."""
-        narrow = self.gradient_bytes == self.compute_bytes and not self.whole_state
+        """Whether DeepSpeed shards replicas' state: Megatron-LM sums gradients in buffers, and has no ZeRO-2."""
+        in_buffers = self.whole_state or self.gradient_buffers
+        narrow = self.gradient_bytes == self.compute_bytes and not in_buffers
         return self.strategy == "zero2" or (self.strategy == "zero1" and narrow)
 
     @property
@@ -338,9 +343,18 @@ _ADAPTERS = {
 }  # which raybench train has as strategies
 
 
+def is_named_by_megatron(name: str) -> bool:
+    """Whether a strategy is given by Megatron-LM's own name, so that it is Megatron-Core's and not DeepSpeed's."""
+    return _key(name) == MEGATRONS_NAME
+
+
+def _key(name: str) -> str:
+    return name.strip().lower().replace("_", "-")
+
+
 def strategy_named(name: str) -> Strategy:
     """A strategy by its name, or by that of another framework. Raises UsageError for one that there is not."""
-    key = name.strip().lower().replace("_", "-")
+    key = _key(name)
     found = STRATEGY_ALIASES.get(key) or next((one for one in STRATEGIES if one == key), None)
     if found is None:
         adapters = _ADAPTERS.get(key, "")

@@ -48,6 +48,8 @@ PACKED: dict[str, Any] = {**ON_EIGHT, "lora_rank": 16}
         ({**ON_EIGHT, "strategy": "zero1", "accumulation": 2}, "gradients", 2 * LLAMA),
         ({**ON_EIGHT, "strategy": "zero1"}, "gradients", 2 * LLAMA / 8),
         ({**ON_EIGHT, "strategy": "zero1", "gradient_dtype": "fp32"}, "gradients", 4 * LLAMA),
+        ({**ON_EIGHT, "strategy": "distributed-optimizer"}, "gradients", 4 * LLAMA),  # Megatron-LM's name for it
+        ({**ON_EIGHT, "strategy": "Distributed_Optimizer", "gradient_dtype": "bf16"}, "gradients", 2 * LLAMA),
         ({**ON_EIGHT, "strategy": "zero2", "gradient_dtype": "fp32"}, "gradients", 4 * LLAMA / 8),
         ({**PACKED, "base_dtype": "int8"}, "parameters", (LLAMA + (LLAMA - 6_979_321_856)) / 8),
         ({**PACKED}, "parameters", 2 * LLAMA / 8),

@@ -23,6 +23,12 @@ LOSS_IN_PLACE = Fact(name="loss", value="fused-fp32", source=f"{_OF_MEGATRON}/te
 OF_MEGATRON_CORE: tuple[Fact, ...] = (
     LEAN_KERNELS,
     Fact(name="compiled", value=False, source=f"{_OF_MEGATRON}/transformer"),
+    Fact(
+        name="gradient_buffers",
+        value=True,
+        source=f"{_OF_MEGATRON}/distributed/param_and_grad_buffer.py",
+        strategies=("zero1",),
+    ),
     Fact(name="masked_attention", value=False, source=f"{_OF_MEGATRON}/transformer/enums.py, AttnMaskType.causal"),
     FUSED_ADAM,
     Fact(name="joined_projections", value=True, source=f"{_OF_MEGATRON}/transformer/attention.py, linear_qkv"),

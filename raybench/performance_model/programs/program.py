@@ -56,6 +56,7 @@ LABELS = SIZES | {
     "adapter_dropout": "dropout of adapters",
     "drops": "dropout",
     "whole_state": "state whole",
+    "gradient_buffers": "gradients in Megatron-Core's buffers",
 }
 # Losses that --loss has no value for, in words; others are as it has them.
 LOSSES: Mapping[str, str] = MappingProxyType({
@@ -133,11 +134,12 @@ class Program:
     spread are whole on tensor ranks; None: either. ``deals_sequences``: whether each of the ranks that a sequence is
     cut over has an early part and a late one. ``trains_given``: a model that its user has made, before DeepSpeed was
     told of it or after. ``lacks``: options that it has not. ``fused_loss``: what ``--loss fused`` is of it, where that
-    is not a loss on logits in the compute type. ``recomputes_modules``: whether it computes single modules again, as
-    Megatron-LM. ``planned``: what a plan has it told, before its facts. ``timing``: the program by whose published step
-    times it is judged (``step/spreads.py``). ``starts``: whose command a plan prints; ``settings``: its own words for
-    what a plan decides, where it prints no command, with ``{batch}``, ``{accumulation}``, ``{samples}`` of a step,
-    ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or false). ``requirements``: which releases of a
+    is not a loss on logits in the compute type; ``plain_loss`` the same of ``--loss plain``. ``recomputes_modules``:
+    whether it computes single modules again, as Megatron-LM. ``planned``: what a plan has it told, before its facts.
+    ``timing``: the program by whose published step times it is judged (``step/spreads.py``). ``starts``: whose command
+    a plan prints; ``settings``: its own words for what a plan decides, where it prints no command, with ``{batch}``,
+    ``{accumulation}``, ``{samples}`` of a step, ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or
+    false). ``requirements``: which releases of a
     library its own need, oldest first. ``late_cuts``: of which releases cuts are that not all have. ``counts_apart``:
     aliases whose releases are not those of the program.
     ``release``: that was said, of the program by the name ``named``; empty: as it is today. ``release_note``: which
@@ -153,6 +155,7 @@ class Program:
     methods: tuple[Method, ...] = ("full",)
     lacks: tuple[Lack, ...] = ()
     fused_loss: Fact | None = None
+    plain_loss: Fact | None = None
     selective: bool | str = False
     recomputes_modules: bool = False
     whole_experts: bool | None = None

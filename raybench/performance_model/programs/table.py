@@ -86,6 +86,7 @@ MEGATRON_LM = Program(
     title="Megatron-LM",
     aliases=("megatron", "megatron-core", "megatron-swift"),
     strategies=("ddp", "zero1"),
+    plain_loss=LOSS_IN_PLACE,  # without --cross-entropy-loss-fusion it is its own all the same
     lacks=(compiles_functions_alone("megatron/core/jit.py"), NO_8BIT_ADAM),
     cuts=("tensor", "context", "pipeline", "expert"),
     selective="it computes attention again alone, of which flash attention keeps next to nothing",

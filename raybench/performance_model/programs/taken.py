@@ -185,9 +185,9 @@ def _cuts_of(request: EstimateRequest) -> tuple[Cut, ...]:
 
 
 def _own_loss(program: Program, request: EstimateRequest) -> Fact | None:
-    """What the loss that was said is of this program: a fused one, or what its release has of transformers'."""
-    if request.setup.loss == "fused":
-        return program.fused_loss
+    """What the loss that was said is of this program: a fused or a plain one, or what its release has of transformers'."""
+    if request.setup.loss in ("fused", "plain"):
+        return program.fused_loss if request.setup.loss == "fused" else program.plain_loss
     if request.setup.loss != "transformers" or not program.release:
         return None
     theirs = (fact for fact in program.facts if fact.name == "loss" and fact.releases is not None and not fact.is_open)

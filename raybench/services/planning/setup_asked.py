@@ -32,9 +32,14 @@ def lora_targets(options: "EstimateOptions", model: "Transformer") -> tuple[tupl
 def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple[str, ...]) -> "TrainingSetup":
     """How it is trained, by the options; of what is not said what takes most. Raises UsageError for what cannot be."""
     from raybench.performance_model.parallel.recomputed_modules import check_modules, modules_of
-    from raybench.performance_model.training_setup import TrainingSetup, heaviest, strategy_named
+    from raybench.performance_model.training_setup import (
+        TrainingSetup,
+        heaviest,
+        is_named_by_megatron,
+        strategy_named,
+    )
 
-    strategy = strategy_named(options.strategy or "ddp")
+    strategy, megatrons = strategy_named(options.strategy or "ddp"), is_named_by_megatron(options.strategy or "")
     length = options.sequence_length
     setup = TrainingSetup(
         batch_size=options.batch_size,
@@ -61,7 +66,8 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
         kernels=options.kernels or "plain",
         compiled=options.compile,
         loss=options.loss or "plain",
-        gradient_bytes=_gradient_bytes(options, strategy),
+        gradient_bytes=_gradient_bytes(options, strategy, is_megatrons=megatrons),
+        gradient_buffers=megatrons,
         reduce_bytes=BYTES[options.reduce_dtype or USUAL_DTYPE],
         selective=options.selective_checkpointing,
         recompute_modules=() if options.recompute_modules is None else modules_of(options.recompute_modules),
@@ -95,7 +101,7 @@ def _keeps_gradients(options: "EstimateOptions", strategy: str) -> bool:
     return strategy in _KEEPING and has_room and options.world_size > 1
 
 
-def _gradient_bytes(options: "EstimateOptions", strategy: "Strategy") -> int:
+def _gradient_bytes(options: "EstimateOptions", strategy: "Strategy", *, is_megatrons: bool) -> int:
     """Of ZeRO-1 and 2: DeepSpeed's are in the compute type; Megatron-LM, which cuts the model, adds bf16 up in fp32.
 
     Unless it is told another type (``--grad-reduce-in-bf16``), and fp16 ones as they are (megatron/training/
@@ -110,4 +116,4 @@ def _gradient_bytes(options: "EstimateOptions", strategy: "Strategy") -> int:
         return BYTES[options.gradient_dtype]
     cut = options.tensor_parallel * options.pipeline_parallel * options.context_parallel * options.expert_parallel > 1
     own = USUAL_DTYPE if options.dtype != "fp16" else options.dtype
-    return BYTES[options.reduce_dtype or own] if cut else BYTES[options.dtype]
+    return BYTES[options.reduce_dtype or own] if cut or is_megatrons else BYTES[options.dtype]

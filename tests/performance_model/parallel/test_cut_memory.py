@@ -85,6 +85,7 @@ def test_the_least_of_a_cut_model_shards_state_as_deepspeed_does_without_zero() 
         (SMALL, {"tensor": 2}, {}, True),
         (SMALL, {}, {"strategy": "zero1", "gradient_bytes": 4}, True),
         (SMALL, {}, {"strategy": "zero1", "gradient_bytes": 2}, False),  # DeepSpeed's
+        (SMALL, {}, {"strategy": "zero1", "gradient_bytes": 2, "gradient_buffers": True}, True),
         (SMALL, {"tensor": 2}, {"kernels": "plain"}, False),
         (SMALL, {"tensor": 2}, {"strategy": "fsdp"}, False),
         (SMALL, {"tensor": 2}, {"compiled": True}, False),

@@ -185,7 +185,7 @@ def _cuts_of(request: EstimateRequest) -> tuple[Cut, ...]:
 
 
 def _own_loss(program: Program, request: EstimateRequest) -> Fact | None:
-    """What the loss that was said is of this program: a fused or a plain one, or what its release has of transformers'."""
+    """What the loss that was said is of this program: fused or plain, or what its release has of transformers'."""
     if request.setup.loss in ("fused", "plain"):
         return program.fused_loss if request.setup.loss == "fused" else program.plain_loss
     if request.setup.loss != "transformers" or not program.release:

@@ -62,10 +62,6 @@ class Calibration:
         """Of one micro-batch: the starts hide behind the work where that is much longer."""
         return math.hypot(self.working_seconds(work), self.starting_seconds(work))
 
-    def starting_share(self, work: Work) -> float:
-        """How much of the time of a micro-batch follows from that of the starts: 0 hidden, 1 nothing else."""
-        return (self.starting_seconds(work) / self.seconds(work)) ** 2
-
     def slower_starts(self, work: Work, times: float) -> float:
         """How much longer a micro-batch takes where kernels take so many times as long to start."""
         return math.hypot(self.working_seconds(work), times * self.starting_seconds(work)) / self.seconds(work)

@@ -47,9 +47,6 @@ FRAGMENTATION_SHARES, LEAST_FRAGMENTATION_SHARE = {"kept": 0.12, "computed again
 # too high by the second. Of 225 published rows that ran out of memory 14 are told that they fit; 7 with a margin chosen
 # from the other sources (tests/performance_model/leave_one_out.py).
 SHORT_SHARE, LONG_SHARE = 0.04, 0.03
-# Fragmentation where lengths vary from step to step: PyTorch's allocator keeps blocks of sizes that do not come again,
-# until the device is full. The quartiles of 46 published trainings that did not fill it (ms-swift) are 0.9 and 1.9.
-VARYING_SHARE = 1.3
 _MOST_BATCH = 1 << 20
 _MANY = 1 << 20  # micro-batches: a pipeline is full
 _KEPT = 4096  # estimates: a plan asks for the same one while it searches a micro-batch and when it estimates the way
@@ -109,18 +106,10 @@ class MemoryEstimate:
         """The same with the least fragmentation: with less memory it does not run."""
         return self.allocated + int(LEAST_FRAGMENTATION_SHARE * self.dynamic) + self.context
 
-    def reserved_varying(self, limit: float) -> float:
-        """What the allocator ends up holding, and the driver shows, where lengths vary, on a device of ``limit`` bytes.
-
-        More than is needed: the allocator frees it before it fails.
-        """
-        held = self.allocated + VARYING_SHARE * self.dynamic
-        return max(float(self.allocated), min(held, limit - self.context))
-
     def reserved_on_streams(self, limit: float) -> float:
-        """The same where weights are gathered on streams of their own, as with FSDP1 and ZeRO-3.
+        """What the allocator ends up holding, of ``limit`` bytes, where weights are gathered on other streams.
 
-        What is ``waiting`` for a stream is freed before an allocation fails.
+        With FSDP1 and ZeRO-3. More than is needed: what is ``waiting`` for a stream is freed before it fails.
         """
         held = self.allocated + self.waiting
         return max(float(self.allocated), min(held, limit - self.context))

@@ -32,6 +32,10 @@ from tests.performance_model.spread_fit import Need, calibrated, need
 
 # Of rows that ran out of memory, as many may be told to fit where a margin is chosen.
 _WRONG_SHARE, _MOST_PERCENT = 0.03, 100
+# Fragmentation where lengths vary from step to step, as a share of what comes and goes: the allocator keeps blocks
+# of sizes that do not come again, until the device is full, and frees them before it fails. The quartiles of 46
+# published trainings that did not fill it (ms-swift) are 0.9 and 1.9. No estimate tells it.
+VARYING_SHARE = 1.3
 _COVERED = 0.8  # of a source's step times
 _SPLITS, _SEED = 20, 1  # of the families
 
@@ -129,7 +133,8 @@ def outcome(run: PublishedRun, calibration: Calibration, spreads: Mapping[str, S
 def memory_of(memory: MemoryEstimate, kind: str, limit: float) -> float:
     """What was measured: by PyTorch's allocator, or by the driver; with FSDP's first form on streams."""
     if kind == "reserved-varying":
-        return memory.reserved_varying(limit)
+        held = memory.allocated + VARYING_SHARE * memory.dynamic
+        return max(float(memory.allocated), min(held, limit - memory.context))
     if kind.endswith("-streams"):
         return memory.reserved_on_streams(limit) + (memory.context if kind.startswith("device") else 0)
     if kind == "allocated":

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from statistics import median
 
 from raybench.performance_model.estimate import estimate
-from raybench.performance_model.memory import VARYING_SHARE, fragmentation_share
+from raybench.performance_model.memory import fragmentation_share
 from raybench.performance_model.parallel.megatron import MEGATRON_FRAGMENTATION_SHARE, is_megatrons
 from raybench.performance_model.parallel.pools import (
     FULLY_SHARD_FRAGMENTATION_SHARES,
     STREAMS_FRAGMENTATION_SHARES,
     STREAMS_SHARES,
 )
-from tests.performance_model.leave_one_out import margin_of, memory_of
+from tests.performance_model.leave_one_out import VARYING_SHARE, margin_of, memory_of
 from tests.performance_model.published_run import PublishedRun
 from tests.performance_model.published_runs import all_runs
 

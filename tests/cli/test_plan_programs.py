@@ -184,3 +184,46 @@ def test_llama_3_1_405b_is_cut_as_it_was_trained() -> None:
     found = [(way["tensor_parallel"], way["pipeline_parallel"], way["virtual_stages"]) for way in ways]
     assert found[0] in ((8, 8, 8), (8, 16, 8))
     assert "--account-for-embedding-in-pipeline-split" in ways[0]["launch"][1]
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "told"),
+    [
+        (
+            "trl",
+            ("--method", "qlora"),
+            "--use_peft True --lora_r 16 --lora_target_modules all-linear --load_in_4bit True",
+        ),
+        ("trl", ("--method", "lora", "--base-dtype", "int8"), "all-linear --load_in_8bit True"),
+        ("axolotl", ("--method", "qlora"), "adapter: qlora, lora_r: 16, lora_target_linear: true, load_in_4bit: true"),
+        ("axolotl", ("--method", "lora", "--lora-targets", "q_proj,v_proj"), "lora_target_modules: [q_proj, v_proj]"),
+        (
+            "llama-factory",
+            ("--method", "qlora", "--lora-rank", "8"),
+            "lora_rank: 8, lora_target: all, quantization_bit: 4",
+        ),
+        (
+            "ms-swift",
+            ("--method", "qlora"),
+            "--tuner_type lora --lora_rank 16 --target_modules all-linear --quant_method",
+        ),
+        ("unsloth", ("--method", "qlora"), "LoRA of rank 16 on every linear layer, over a base in 4 bits (nf4)"),
+        ("axolotl", ("--method", "lora", "--optimizer", "adamw-8bit"), "beside that: optimizer adamw-8bit"),
+    ],
+)
+def test_a_program_is_told_of_adapters_and_what_else_was_estimated(
+    program: str, options: tuple[str, ...], told: str
+) -> None:
+    """It was told of batches alone: what fits as QLoRA would have trained all parameters."""
+    one = ("--gpu", "L40S", "--gpus-per-node", "1", "--sequence-length", "1024", "--program", program)
+    lines = " | ".join(planned("llama-8b", *one, *options)["launch"])
+    assert told in lines
+    assert ("of adapters" in lines) is ("--method" in options)
+
+
+def test_llama_factory_is_told_whether_blocks_are_computed_again() -> None:
+    """It does so unless it is told not to, and the line left that to its reader."""
+    ways = planned("llama-8b", "--node-type", "p5.48xlarge", "--program", "llama-factory")["ways"]
+    told = {way["activation_checkpointing"]: way["launch"][0] for way in ways if way["launch"]}
+    assert "disable_gradient_checkpointing: true" in told[False]
+    assert "disable_gradient_checkpointing: false" in told[True]

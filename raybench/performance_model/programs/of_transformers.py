@@ -150,7 +150,7 @@ LLAMA_FACTORY = Program(
     methods=("full", *_ADAPTERS),
     settings=(
         "per_device_train_batch_size: {batch}, gradient_accumulation_steps: {accumulation}, cutoff_len: "
-        "{length}, packing: true; it computes blocks again unless disable_gradient_checkpointing"
+        "{length}, packing: true, disable_gradient_checkpointing: {kept}"
     ),
     requirements=LLAMA_FACTORY_NEEDS,
     facts=(

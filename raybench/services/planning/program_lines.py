@@ -8,6 +8,22 @@ from raybench.services.planning.frameworks import megatron_words, torchtitan_wor
 if TYPE_CHECKING:
     from raybench.performance_model.programs.program import Program
     from raybench.performance_model.training_plan import Way
+    from raybench.performance_model.training_setup import TrainingSetup
+
+# Adapters in the programs' own words, and those for a base in 4 and 8 bits behind them (read in August 2026):
+# trl/trainer/model_config.py; src/axolotl/utils/schemas/peft.py; src/llamafactory/hparams/finetuning_args.py and
+# model_args.py; swift/arguments/tuner_args.py and base_args/quant_args.py.
+_ADAPTERS = {
+    "trl": ("--use_peft True --lora_r {rank} --lora_target_modules {targets}", " --load_in_4bit True",
+            " --load_in_8bit True"),
+    "axolotl": ("adapter: {method}, lora_r: {rank}, {targets}", ", load_in_4bit: true", ", load_in_8bit: true"),
+    "llama-factory": ("finetuning_type: lora, lora_rank: {rank}, lora_target: {targets}", ", quantization_bit: 4",
+                      ", quantization_bit: 8"),
+    "ms-swift": ("--tuner_type lora --lora_rank {rank} --target_modules {targets}",
+                 " --quant_method bnb --quant_bits 4", " --quant_method bnb --quant_bits 8"),
+}  # fmt: skip
+_EVERY_LAYER = {"trl": "all-linear", "axolotl": "lora_target_linear: true", "llama-factory": "all",
+                "ms-swift": "all-linear"}  # fmt: skip
 
 
 def program_lines(way: "Way", program: "Program", torchrun: str) -> tuple[str, ...]:
@@ -18,9 +34,39 @@ def program_lines(way: "Way", program: "Program", torchrun: str) -> tuple[str, .
         return f"{torchrun} -m torchtitan.train", _torchtitan(way, program.title)
     if program.starts == "raybench":
         return ()
+    beside = _beside(way.estimate.request.setup, program)
     if not program.settings:
-        return (f"no command of {program.title} is known here; tell it {_in_words(way)}",)
-    return (f"{program.title} ({_form(way)}): {program.settings.format(**_settings(way))}",)
+        return f"no command of {program.title} is known here; tell it {_in_words(way)}", *beside
+    return f"{program.title} ({_form(way)}): {program.settings.format(**_settings(way))}", *beside
+
+
+def _beside(setup: "TrainingSetup", program: "Program") -> tuple[str, ...]:
+    """What else was estimated and no line has: adapters and their base, another optimizer, other types."""
+    told = [f"optimizer {setup.optimizer}"] if setup.optimizer not in ("adam", "adamw") else []
+    told += [f"moments in {'bf16' if setup.moment_bytes == 2 else 'fp32'}"] if setup.moment_bytes else []
+    told += ["weights stored in bf16"] if setup.parameter_bytes == 2 and not setup.lora_rank else []
+    told += ["activations kept in the CPU's memory"] if setup.offloads_activations else []
+    lines = [f"{program.title}, of adapters: {_adapters(setup, program)}"] if setup.lora_rank else []
+    return *lines, *([f"{program.title}, beside that: {', '.join(told)}"] if told else [])
+
+
+def _adapters(setup: "TrainingSetup", program: "Program") -> str:
+    """In the program's words where they are known, else in plain ones."""
+    base = 2 if setup.packing == "8bit" else 1 if setup.quantized else 0
+    if program.name not in _ADAPTERS:
+        layers = ", ".join(setup.lora_targets) or "every linear layer"
+        over = ("", ", over a base in 4 bits (nf4)", ", over a base in 8 bits (bitsandbytes)")[base]
+        return f"LoRA of rank {setup.lora_rank} on {layers}{over}"
+    lora, *bases = _ADAPTERS[program.name]
+    targets = _targets(setup, program.name) if setup.lora_targets else _EVERY_LAYER[program.name]
+    method = "qlora" if base == 1 else "lora"
+    return lora.format(rank=setup.lora_rank, targets=targets, method=method) + ("", *bases)[base]
+
+
+def _targets(setup: "TrainingSetup", program: str) -> str:
+    if program == "axolotl":
+        return f"lora_target_modules: [{', '.join(setup.lora_targets)}]"
+    return (" " if program != "llama-factory" else ",").join(setup.lora_targets)
 
 
 def _torchtitan(way: "Way", title: str) -> str:
@@ -48,6 +94,7 @@ def _settings(way: "Way") -> dict[str, str]:
         "ranks": f"{one.layout.node.ranks}",
         "nodes": f"{one.layout.nodes}",
         "checkpointing": str(one.setup.checkpointing).lower(),
+        "kept": str(not one.setup.checkpointing).lower(),
     }
 
 

@@ -96,6 +96,35 @@ def ways_to_train(
     return ranked(ways)
 
 
+def any_fits(
+    request: EstimateRequest,
+    samples_per_step: int,
+    *,
+    cut: bool = True,
+    as_run: AsRun = lambda request: request,
+    on_sagemaker: bool = False,
+) -> bool:
+    """Whether one of ``ways_to_train`` is sure to fit; none is estimated behind the first that does."""
+    samples, rest = divmod(samples_per_step, request.layout.world_size)
+    plain_ways = () if rest else (_way(as_run(one), samples, True) for one in _plain_requests(request))
+    if any(way is not None for way in plain_ways):
+        return True
+    if not cut or request.memory_bytes is None:
+        return False
+    spread = (one for one in cut_requests(request, on_sagemaker=on_sagemaker) if _has_replicas(one, samples_per_step))
+    return any(_is_held(one, samples_per_step // one.layout.data, alone=bool(rest)) for one in spread)
+
+
+def _has_replicas(request: EstimateRequest, samples_per_step: int) -> bool:
+    return samples_per_step % request.layout.data == 0
+
+
+def _is_held(request: EstimateRequest, samples: int, *, alone: bool) -> bool:
+    """Whether a way that cuts the model fits, as ``_cut_ways`` has it: with room, and a speed, unless it is alone."""
+    way = _cut_way(request, samples, True) if _has_room(request, samples) else None
+    return way is not None and bool(way.fits) and (alone or (_is_roomy(way) and _preference(way) > 0))
+
+
 def _not_spread(samples: int, ranks: int) -> UsageError:
     """With the nearest numbers that can be spread."""
     below = samples // ranks * ranks
@@ -134,7 +163,7 @@ def _cut_ways(
     that keep within a node what waits for its messages, then those that cut least. ``alone``: there are no others, so
     that those that need least memory are named where none fits.
     """
-    spread = [one for one in requests if samples_per_step % one.layout.data == 0]
+    spread = [one for one in requests if _has_replicas(one, samples_per_step)]
     each = [(one, samples_per_step // one.layout.data) for one in spread]
     close = _close_ways(each, _AS_FAST * plain / _WORTH_IT)
     if alone and not close:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from raybench.errors import UsageError
 from raybench.services.estimate import EstimateOptions, at_least_one, estimate_request, measured_settings
@@ -123,6 +123,11 @@ def _ways(
 ) -> "tuple[Way, ...]":
     from raybench.performance_model.training_plan import ways_to_train
 
+    return ways_to_train(request, per_step, cut=cut, fitting_only=fitting_only, **_run_with(options))
+
+
+def _run_with(options: PlanOptions) -> dict[str, Any]:
+    """How ways are run, and by what."""
     trained = options.method != "full" and is_trained(options.machine.model)  # of a whole model nobody asks
 
     def run(one: "EstimateRequest") -> "EstimateRequest":
@@ -130,8 +135,7 @@ def _ways(
             return one
         return as_run(one, is_trained=trained and one.program is None)
 
-    sold_by_aws = _is_of_aws(options.machine.node_type)
-    return ways_to_train(request, per_step, cut=cut, as_run=run, fitting_only=fitting_only, on_sagemaker=sold_by_aws)
+    return {"as_run": run, "on_sagemaker": _is_of_aws(options.machine.node_type)}
 
 
 def _is_of_aws(node_type: str | None) -> bool:
@@ -154,7 +158,20 @@ def _as_started(best: "Way", request: "EstimateRequest") -> tuple[str, ...]:
 def _fewest(options: PlanOptions, per_step: int, best: "Way") -> "FewestNodes | None":
     """The fewest nodes; ways that cut the model are tried there only where the best is one: they are many."""
     cut = best.estimate.request.layout.is_cut
-    return fewest_nodes(options, per_step, lambda fewer: _fitting_best(fewer, cut=cut)) if best.fits else None
+    if not best.fits:
+        return None
+    return fewest_nodes(
+        options, per_step, lambda fewer: _fitting_best(fewer, cut=cut), lambda fewer: _any_fits(fewer, cut)
+    )
+
+
+def _any_fits(options: PlanOptions, cut: bool) -> bool:
+    """Whether there is a best way that fits, without finding it. Raises UsageError for a plan that cannot be."""
+    from raybench.performance_model.training_plan import any_fits
+
+    request = estimate_request(_machine(options))
+    per_step, _ = _samples_per_step(options, request)
+    return any_fits(request, per_step, cut=cut, **_run_with(options))
 
 
 def _in_time(options: PlanOptions, best: "TrainingWay") -> "FewestNodes | None":

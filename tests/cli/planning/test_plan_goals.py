@@ -1,12 +1,15 @@
 """``raybench plan`` by goals: tokens, samples, deadlines, budgets and nodes; what cannot be planned is refused."""
 
 import re
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from raybench.cli.planning.plan import command
 from raybench.errors import UsageError
+from raybench.services.planning import plan as planning
+from raybench.services.planning.plan import PlanOptions
 from tests.cli.planning.planned import P5, planned
 
 
@@ -167,3 +170,24 @@ def test_a_verdict_is_whole_on_a_screen_and_its_times_have_two_digits() -> None:
     assert told
     assert [float(one) for one in told.groups()] == pytest.approx([low / 24, high / 24], rel=0.05)
     assert len(plan["verdict"] + plan["reason"]) <= 138
+
+
+@pytest.mark.parametrize("model", ["mixtral-8x7b", "llama-70b", "gpt2"])
+@pytest.mark.parametrize("nodes", [8, 48])
+def test_the_fewest_nodes_are_found_without_the_best_of_each_number(model: str, nodes: int) -> None:
+    """That took longer than the plan itself of hundreds; with a goal that all meet the best of each is asked."""
+    asked = (model, "--nodes", f"{nodes}", *P5[2:], "--tokens", "1B")
+    assert planned(*asked)["fewest_nodes"] == planned(*asked, "--deadline", "900w")["fewest_nodes"]
+
+
+def test_whether_any_way_fits_is_known_without_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[int] = []
+
+    def counted(options: PlanOptions, *, cut: bool = True) -> Any:
+        found.append(options.nodes)
+        return fitting(options, cut=cut)
+
+    fitting = planning._fitting_best
+    monkeypatch.setattr(planning, "_fitting_best", counted)
+    few = planned("llama-8b", "--nodes", "16", *P5[2:])["fewest_nodes"]["nodes"]
+    assert found == [few]

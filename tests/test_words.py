@@ -21,6 +21,7 @@ LORA = (
         "raybench/services/estimate",
         "raybench/cli/planning/plan.py",
         *("raybench/services/planning/plan.py", "raybench/services/planning/setup_asked.py"),
+        "raybench/services/planning/program_lines.py",  # Axolotl's key of LoRA
     ),
     *("docs/methods.md", "README.md", "raybench/documents/estimate.py"),
 )

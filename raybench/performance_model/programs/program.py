@@ -139,7 +139,7 @@ class Program:
     ``timing``: the program by whose published step times it is judged (``step/spreads.py``). ``starts``: whose command
     a plan prints; ``settings``: its own words for what a plan decides, where it prints no command, with ``{batch}``,
     ``{accumulation}``, ``{samples}`` of a step, ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or
-    false). ``requirements``: which releases of a
+    false), ``{kept}`` (the other). ``requirements``: which releases of a
     library its own need, oldest first. ``late_cuts``: of which releases cuts are that not all have. ``counts_apart``:
     aliases whose releases are not those of the program.
     ``release``: that was said, of the program by the name ``named``; empty: as it is today. ``release_note``: which

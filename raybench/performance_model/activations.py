@@ -1,8 +1,8 @@
-"""What autograd keeps of a transformer, and what comes and goes while gradients are computed. Bytes for each token.
+"""What autograd saves of a transformer, and what comes and goes while gradients are computed. Bytes per token.
 
-Of raybench's own training code (`benchmarks/training/models/transformer.py`) on a GPU: under autocast a normalisation
-is computed in fp32 there, whatever comes in, and each layer that reads it casts it anew. Checked against autograd in
-``tests/performance_model/test_saved_activations.py``, and with all the rest of a step in ``test_memory_counted.py``.
+As raybench's own training code (`benchmarks/training/models/transformer.py`) does it on a GPU: under autocast a
+normalisation computes in fp32, whatever its input, and each layer that reads it casts it anew. Checked against autograd
+in ``tests/performance_model/test_saved_activations.py``, and with the rest of a step in ``test_memory_counted.py``.
 """
 
 from raybench.performance_model.counted_model import CountedModel
@@ -20,13 +20,15 @@ _SUM_BYTES = 4  # of a row: FlashAttention's sums of exponentials, a normalisati
 
 
 def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """What autograd keeps of one block.
+    """What autograd saves of one block.
 
-    Two norms keep their inputs. Linear layers keep their inputs: the norms' outputs (cast anew for each reader under
-    autocast), the attention's output, the MLP's inner product. Attention keeps q, the keys and values of every head,
-    its output and a 4-byte sum a head, or the probabilities. The output is kept twice with rotary positions: they leave
-    q, and with it FlashAttention's output, laid out by heads; not in fp32 on a GPU, where another kernel computes.
-    SwiGLU keeps gate, its SiLU and up; GELU its input.
+    - both norms: their inputs
+    - linear layers: their inputs, which are the norms' outputs (cast anew for each reader under autocast), the
+      attention's output and the MLP's inner product
+    - attention: q, the keys and values of every head, its output, and a 4-byte sum per head or the probabilities. With
+      rotary positions the output is saved twice: they leave q, and with it FlashAttention's output, laid out by heads
+      (not in fp32 on a GPU, where another kernel computes)
+    - SwiGLU: gate, its SiLU and up; GELU: its input
     """
     if isinstance(model, CountedModel):
         return model.block_kept_bytes / model.sample_length
@@ -50,21 +52,21 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
 
 
 def _keeps_frozen_inputs(setup: TrainingSetup) -> bool:
-    """Whether layers of a 4-bit base keep their inputs."""
+    """Whether layers of a 4-bit base save their inputs."""
     return setup.quantized and setup.frozen_inputs != "dropped"
 
 
 def _readers(kept: frozenset[str], setup: TrainingSetup) -> int:
-    """Layers behind norms that each keep a copy of what they read: cast anew, or what their own dropout leaves."""
+    """How many layers that read a norm save a copy of their own: cast anew, or what their own dropout leaves."""
     joined = len(kept & _JOINED) - 1 if setup.joined_projections and kept & _JOINED else 0
     return len(kept & _OF_NORMS) - joined
 
 
 def _attention_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """q, keys, values and what attention gives; lean kernels take keys and values of groups of heads as they are.
+    """q, keys, values and attention's output. Lean kernels take the keys and values of head groups as they are.
 
-    FlashAttention's own interface lays its output out by tokens, which the next layer reads as it is; one that keeps
-    its input in 8 bits (Transformer Engine) makes a copy.
+    FlashAttention's own interface lays its output out by tokens, so that the next layer reads it as it is; a layer that
+    saves its input in 8 bits (Transformer Engine) makes a copy.
     """
     if model.key_value_rank:
         return _latent_bytes_per_token(model, setup)
@@ -80,10 +82,10 @@ def _attention_bytes_per_token(model: Transformer, setup: TrainingSetup) -> floa
 
 
 def _latent_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """Of latent attention: q, every head's keys, what the latent vector is unfolded to (values are a part), the output.
+    """Latent attention: q, every head's keys, what the latent vector is unfolded to (values are a part), the output.
 
-    Beside them latent vectors before and after their norms, and what the router reads, which is in fp32. The output is
-    kept once: values are not as wide as keys, which is for another kernel than FlashAttention, as fp32 is.
+    Beside them the latent vectors before and after their norms, and the router's input, which is in fp32. The output is
+    saved once: since values are not as wide as keys, another kernel than FlashAttention computes, as with fp32.
     """
     unfolded = model.head_size - model.rotary_width + model.value_size
     of_heads = model.heads * (2 * model.head_size + unfolded + model.value_size)
@@ -93,13 +95,13 @@ def _latent_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """Of FlashAttention a sum a head, else the probabilities; where some are dropped, a mask and what it leaves.
+    """FlashAttention's sum per head, else the probabilities; with dropout a mask, and what it leaves.
 
-    A softmax in fp32, as autocast and transformers compute it, keeps what it gives, and the product with the values its
-    cast, or where some are dropped what is left of that.
+    A softmax in fp32, as autocast and transformers compute it, saves its output; the product with the values saves the
+    cast of that, or what dropout leaves of it.
 
-    Capped scores are no kernel of PyTorch's (transformers computes them operation by operation): kept are what tanh
-    gives, the softmax in fp32 and its cast. FlashAttention-2 and 3 cap by themselves: fused kernels.
+    PyTorch has no kernel for capped scores, and transformers computes them operation by operation: tanh's output, the
+    softmax in fp32 and its cast are saved. FlashAttention-2 and 3 cap by themselves: fused kernels.
     """
     if model.caps_scores and setup.kernels == "plain":
         cast = setup.compute_bytes if setup.compute_bytes < _FP32_BYTES else 0
@@ -113,7 +115,7 @@ def score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def _dropout_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """A mask and what it leaves of each adapter's input; where that is not kept otherwise, it takes its place."""
+    """Adapters' dropout: a mask, and what it leaves of each adapter's input where the input itself is saved too."""
     if not (setup.lora_rank and setup.adapter_dropout):
         return 0.0
     linears = model.linears()
@@ -125,7 +127,7 @@ def _dropout_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def _cast_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """The input of each adapter in its own type, where nothing else casts; a dropout leaves as much in its place."""
+    """The input of each adapter in the adapter's own type, where nothing else casts; with dropout what that leaves."""
     if not setup.casts_inputs:
         return 0.0
     linears = model.linears()
@@ -134,9 +136,9 @@ def _cast_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def inputs_kept(model: Transformer, setup: TrainingSetup) -> frozenset[str]:
-    """The linear layers whose inputs autograd keeps: those that are trained, or have an adapter.
+    """The linear layers whose inputs autograd saves: those that are trained, or have an adapter.
 
-    bitsandbytes' 4-bit layers kept theirs though they are frozen, up to 0.43.1 (MatMul4Bit, autograd/_functions.py).
+    Up to 0.43.1 bitsandbytes' 4-bit layers saved theirs though they are frozen (MatMul4Bit, autograd/_functions.py).
     """
     linears = frozenset(model.linears())
     if setup.casts_inputs and not _keeps_frozen_inputs(setup):  # adapters keep a cast of theirs
@@ -158,10 +160,10 @@ def _compiled_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float
 
 
 def selective_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """What is kept of a block of which all but attention and every second matrix product is computed again.
+    """What selective checkpointing keeps of a block, as torchtitan's does by operation.
 
-    Its input, what attention gives with a sum a head, what the first, third, ... of its matrix products give, and with
-    experts over several ranks the tokens that come and go: as torchtitan's selective checkpointing of operations
+    The block's input, attention's output with a sum per head, the outputs of the first, third, ... matrix product, and
+    with experts over several ranks the tokens that are exchanged. All else is recomputed
     (torchtitan/distributed/activation_checkpoint.py of August 2026; before 2026 all_to_all was not on its list).
     """
     attention = model.heads * model.value_size * setup.compute_bytes + _SUM_BYTES * model.heads
@@ -170,16 +172,16 @@ def selective_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float
 
 
 def _exchanged_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """What the all_to_all to experts of other ranks gives, and that back, where each token is spread over as many."""
+    """Outputs of the all_to_all to experts of other ranks, and of the one back."""
     is_spread = isinstance(model, ModelPart) and model.expert_ranks > 1 and model.experts > 0
     return 2.0 * model.experts_per_token * model.hidden * setup.compute_bytes if is_spread else 0.0
 
 
 def _elements_of_every_second(model: Transformer, setup: TrainingSetup) -> float:
-    """Half of all where which these are is not known: of latent attention.
+    """Outputs of every second matrix product; half of all outputs for latent attention, whose order is not known.
 
-    Nothing needs what the last product gives, which torch.compile therefore does not keep. What experts compute in one
-    grouped product (``aten._grouped_mm``) is on no list of torchtitan's that is kept: all of it is computed again.
+    Nothing needs the last product's output, so torch.compile does not save it. Experts' grouped products
+    (``aten._grouped_mm``) are not on torchtitan's list of what to save: all of them are recomputed.
     """
     given = {
         name: outputs / (setup.sequence_shards if outputs == model.hidden else 1)
@@ -193,12 +195,12 @@ def _elements_of_every_second(model: Transformer, setup: TrainingSetup) -> float
 
 
 def computing(model: Transformer, linear: str) -> float:
-    """How many of a linear layer a token passes."""
+    """How many copies of a linear layer compute a token: one, or as many as experts do."""
     return model.experts_per_token if model.experts and linear in OF_EXPERTS else 1
 
 
 def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """What autograd keeps of the MLP after its first layers' input."""
+    """What autograd saves of the MLP beside the input of its first layers."""
     elements = inner_widths(model, setup) * model.feedforward
     if "down_proj" not in inputs_kept(model, setup):
         elements -= model.feedforward * setup.input_bytes / setup.compute_bytes
@@ -209,31 +211,31 @@ def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> flo
 
 
 def _weighs_within(setup: TrainingSetup) -> bool:
-    """Whether an expert is weighed in its activation function, so that nothing needs what it gives.
+    """Whether an expert's weight is applied in its activation function, so that its output need not be saved.
 
-    As Megatron-LM (core/transformer/moe/experts.py, bias_act_func with the probabilities), whose router reads its
-    input in 16 bits (moe_utils.py, RouterGatingLinearFunction); torchtitan, compiled, and transformers weigh what is
-    given.
+    So in Megatron-LM (core/transformer/moe/experts.py, bias_act_func with the probabilities), whose router reads its
+    input in 16 bits (moe_utils.py, RouterGatingLinearFunction). torchtitan, compiled, and transformers weigh the
+    output.
     """
     return setup.kernels == "fused" and (setup.keeps_least or setup.compiled is False)
 
 
 def inner_widths(model: Transformer, setup: TrainingSetup) -> float:
-    """Elements of the compute type for each of the inner width: gate, its SiLU, up and the product; GELU's two."""
+    """Elements of the compute type per element of the inner width: gate, its SiLU, up, the product; GELU's two."""
     before = (2 if setup.keeps_least else 3) if model.gated else 1
     return before + setup.input_bytes / setup.compute_bytes
 
 
 def _shared_elements(model: Transformer, setup: TrainingSetup) -> float:
-    """Of the expert that all tokens pass: as of the others; what it gives is kept where it is weighed."""
+    """The same of the expert that all tokens pass, and its output where that is weighed."""
     inner = inner_widths(model, setup) * model.shared_feedforward
     return inner + (model.hidden if model.shared_gate else 0)
 
 
 def _formula_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """What a GELU of separate operations keeps beside its input: half of that, tanh and one more than tanh.
+    """What a GELU of separate operations saves beside its input x: x / 2, tanh(...) and 1 + tanh(...).
 
-    Autocast computes the power in fp32, and with it what follows; the input is then kept in fp32 as well.
+    Autocast computes the power, and all that follows, in fp32; the input is then saved in fp32 as well.
     """
     if not model.formula_gelu or setup.kernels != "plain":
         return 0.0
@@ -242,14 +244,14 @@ def _formula_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def norm_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """What autograd keeps of one normalisation."""
+    """What autograd saves of one normalisation."""
     kept = 1 if setup.on_gpu or model.norm != "rms" or _by_hand(model, setup) else 2
     whole = kept * model.hidden * _norm_width(model, setup) + _SUM_BYTES * (1 if model.norm == "rms" else 2)
     return whole / setup.sequence_shards
 
 
 def _norm_width(model: Transformer, setup: TrainingSetup) -> int:
-    """Bytes kept of an element that a normalisation reads; by hand also what its scale is multiplied with."""
+    """Bytes saved per element of a normalisation's input; of one written by hand, what its scale multiplies as well."""
     if not _by_hand(model, setup):
         return setup.norm_bytes
     in_one = setup.has_autocast and not setup.loss.startswith("transformers")  # a kernel, as PyTorch's own
@@ -258,16 +260,16 @@ def _norm_width(model: Transformer, setup: TrainingSetup) -> int:
 
 
 def _by_hand(model: Transformer, setup: TrainingSetup) -> bool:
-    """Whether a norm casts what it reads to fp32 and keeps that.
+    """Whether a norm is written as separate operations, which cast its input to fp32 and save that.
 
-    As transformers, LitGPT and KempnerForge write RMSNorm, and OLMo its LayerNorm without parameters.
+    So transformers, LitGPT and KempnerForge write RMSNorm, and OLMo its LayerNorm without parameters.
     """
     plain = setup.kernels == "plain" and not setup.compiled and not setup.norms_as_read
     return plain and model.norm not in ("layer", "scale") and setup.compute_bytes < _FP32_BYTES
 
 
 def checkpoint_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """What is kept of a block that is computed again: its input, and those of 4-bit layers where they are held."""
+    """What is kept of a recomputed block: its input, and those of 4-bit layers where they are held."""
     held = 0.0
     if setup.quantized and setup.frozen_inputs == "held":
         inner = model.heads * model.value_size
@@ -276,7 +278,7 @@ def checkpoint_bytes_per_token(model: Transformer, setup: TrainingSetup) -> floa
 
 
 def outer_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """Of the last normalisation, and the input of an output layer that is trained."""
+    """Saved of the last normalisation, and the input of an output layer that is trained."""
     if isinstance(model, CountedModel):
         return model.outer_kept_bytes / model.sample_length
     read = 0 if setup.lora_rank else model.hidden * setup.compute_bytes / setup.sequence_shards
@@ -284,11 +286,11 @@ def outer_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def passing_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """What a block's backward pass has beside all that its forward pass kept, where it has most: MLP or attention.
+    """What a block's backward pass needs beside what its forward pass saved, at its fullest: in the MLP or attention.
 
     The gradient of the residual stream (and its cast), and those of the MLP's inner activations: SwiGLU's product, gate
-    and up, or GELU's output and input; what the last layer kept is gone by then. Where scores are stored their
-    gradients may be more: what the MLP kept is gone then.
+    and up, or GELU's output and input, when what the last layer saved is freed. Where scores are stored, their
+    gradients may be more, when what the MLP saved is freed.
     """
     stream = setup.residual_bytes + (setup.compute_bytes if setup.residual_bytes != setup.compute_bytes else 0)
     frozen = "down_proj" not in inputs_kept(model, setup)  # whose input is not there to be let go
@@ -299,9 +301,9 @@ def passing_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def _cast_gradient_bytes(setup: TrainingSetup) -> int:
-    """Of an element that an adapter in fp32 reads of the MLP's inner width: peft casts it, and its gradient back.
+    """Per element of the MLP's inner width that an fp32 adapter reads: peft casts it, and its gradient back.
 
-    Which trains over transformers' models; raybench's own adapters, and torchtune's, read what there is.
+    peft trains transformers' models. raybench's own adapters, and torchtune's, read their input as it is.
     """
     by_peft = setup.upcast or setup.loss.startswith("transformers")
     has_adapter = setup.lora_rank > 0 and "down_proj" in (setup.lora_targets or ("down_proj",))
@@ -309,10 +311,10 @@ def _cast_gradient_bytes(setup: TrainingSetup) -> int:
 
 
 def _score_gradient_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """Of stored scores, beside what is kept of them: of the probabilities, and of what the softmax read.
+    """Gradients of stored scores: of the probabilities, and of the softmax's input.
 
-    A fused softmax writes the second over the first (Megatron-LM's scaled_masked_softmax). One in fp32 has its own
-    gradient in fp32, when the cast that the product with the values kept is gone and that of the scores is not there.
+    A fused softmax writes the second over the first (Megatron-LM's scaled_masked_softmax). A softmax in fp32 has its
+    gradient in fp32: by then the saved cast is freed, and the gradient of the scores is not there yet.
     """
     is_stored = not setup.flash_attention or (model.caps_scores and setup.kernels == "plain")
     if not is_stored or setup.compiled:

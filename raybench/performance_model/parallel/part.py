@@ -1,4 +1,4 @@
-"""The part of a model that one rank holds where it is cut by tensor, pipeline or expert: a transformer itself.
+"""The part of a model that one rank holds under tensor, pipeline or expert parallelism: a transformer itself.
 
 Tensor parallelism (Shoeybi et al. 2019, Megatron-LM) cuts heads, the MLP's inner width and the vocabulary; the
 normalisations stay whole on each rank. A pipeline cuts the layers; its first stage has the token embedding, its last
@@ -15,10 +15,10 @@ from raybench.performance_model.layout import Layout
 from raybench.performance_model.training_setup import TrainingSetup, keeps_gathered
 from raybench.performance_model.transformer import Transformer
 
-# Stages that may have the token embedding, or the output layer, in place of a layer (Megatron-LM's
-# --account-for-embedding-in-pipeline-split and -loss-): Qwen3-235B has 94 layers in 96 stages so.
+# Stages that may have the token embedding or the output layer in place of a layer (Megatron-LM's
+# --account-for-embedding-in-pipeline-split and -loss-): so Qwen3-235B has 94 layers in 96 stages.
 OUTER_STAGES = 2
-_MOST_SPARE = 3  # places for layers that the first and the last stage of a plan's pipelines leave
+_MOST_SPARE = 3  # layers that the first and the last stage of a plan's pipelines may have less than the others
 _KEPT_PARTS = 4096  # a plan asks for the same ones for each micro-batch that it tries
 
 
@@ -36,7 +36,7 @@ class ModelPart(Transformer):
     sequence_ranks: int = 1
 
     def attention_flops_per_token(self, sequence_length: int) -> float:
-        """Of a token in a part of ``sequence_length`` tokens: to all parts (Liu et al. 2023, Ring Attention)."""
+        """Of a token in a part of ``sequence_length`` tokens, which attends to all parts (Ring Attention, Liu 2023)."""
         return Transformer.attention_flops_per_token(self, sequence_length * self.sequence_ranks)
 
     def copies(self, linear: str) -> int:
@@ -53,12 +53,12 @@ class ModelPart(Transformer):
 
     @property
     def outer_parameters(self) -> int:
-        """What is outside the blocks."""
+        """Parameters outside the blocks."""
         return sum(math.prod(shape) for shape in self.outer_shapes())
 
     @property
     def idle_parameters(self) -> int:
-        """Weights of its experts that a token of its own does not pass; below zero where it passes others' instead."""
+        """Weights of the rank's experts that do not compute a given token; below 0 where other ranks' compute it."""
         more = max(1, self.experts // self.expert_ranks) - self.experts_per_token
         return int((self.layers - self.dense_layers) * more * self.each_expert) if self.experts else 0
 
@@ -71,9 +71,9 @@ class ModelPart(Transformer):
 
 
 def held_parameters(part: Transformer, layout: Layout, shards: int) -> float:
-    """Parameters that a rank holds of its part where that is spread over ``shards`` ranks.
+    """Parameters that a rank holds of its part when that is sharded over ``shards`` ranks.
 
-    Experts are spread already, so that fewer ranks hold the same: a shard of a whole layer's experts is as large
+    Experts are spread already, so fewer ranks hold the same ones: a rank's share of all experts of a layer is the same,
     however they are spread.
     """
     experts = part.expert_parameters if isinstance(part, ModelPart) else 0
@@ -83,10 +83,10 @@ def held_parameters(part: Transformer, layout: Layout, shards: int) -> float:
 
 @lru_cache(maxsize=_KEPT_PARTS)
 def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transformer:
-    """What a rank of a pipeline's ``stage`` holds before anything is sharded over its replicas.
+    """What a rank of a pipeline's ``stage`` holds before sharding over replicas; the model itself where it is not cut.
 
-    Of whole experts over tensor ranks each computes its share of the tokens: for all tokens fewer experts each. The
-    model itself where it is not cut. Raises UsageError where it cannot be cut so.
+    A tensor rank with whole experts computes its share of the tokens, counted as all tokens with fewer experts each.
+    Raises UsageError where the model cannot be cut so.
     """
     if not layout.is_cut:
         return model
@@ -115,24 +115,24 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
 
 
 def spare_places(model: Transformer, pipeline: int) -> int:
-    """Places for layers that are left over where each of so many stages has as many."""
+    """How many layers short of equally full a pipeline of so many stages is."""
     return -model.layers % pipeline
 
 
 def is_even(model: Transformer, pipeline: int) -> bool:
-    """Whether a pipeline's stages have equally many layers, but for up to three fewer in the first and the last one.
+    """Whether all stages have equally many layers, except for up to three fewer in the first and last stage together.
 
-    As people cut models whose layers no pipeline divides: Llama 3's 126 in places for 128, DeepSeek-V3's 61 for 64
-    (Megatron-Bridge's recipe).
+    So models are cut whose layers no pipeline divides: Llama 3's 126 as 128, DeepSeek-V3's 61 as 64 (Megatron-Bridge's
+    recipe).
     """
     spare = spare_places(model, pipeline)
     return spare <= _MOST_SPARE and (model.layers + spare) // pipeline > spare // 2
 
 
 def layers_of(model: Transformer, layout: Layout, stage: int) -> int:
-    """Layers of a pipeline's stage. Of two places that are left over the first and the last stage have one each.
+    """Layers of a pipeline's stage. Where two are missing, the first and the last stage have one less each.
 
-    These have the token embedding and the output layer instead (Megatron-LM,
+    They have the token embedding and the output layer instead (Megatron-LM,
     ``--account-for-embedding-in-pipeline-split`` and ``-loss-``; Qi et al. 2023, table 3; Llama 3's 126 of 128).
     """
     most = math.ceil(model.layers / layout.pipeline)
@@ -166,7 +166,7 @@ def _check(model: Transformer, layout: Layout) -> None:
 
 
 def local_setup(setup: TrainingSetup, layout: Layout) -> TrainingSetup:
-    """The setup as one rank sees it: its share of each sequence, and of what sequence parallelism spreads."""
+    """The setup as one rank sees it: its share of each sequence, and of what sequence parallelism divides."""
     if not layout.is_cut:
         return setup
     return replace(
@@ -182,7 +182,7 @@ def local_setup(setup: TrainingSetup, layout: Layout) -> TrainingSetup:
 def batches_in_flight(layout: Layout, stage: int, accumulation: int) -> float:
     """Micro-batches whose activations a stage keeps at once, in units of all its layers.
 
-    1F1B (Narayanan et al. 2021, section 2.2): those of the stages behind it and its own. Interleaved (the same, and
+    1F1B (Narayanan et al. 2021, section 2.2): one for each stage behind it, and its own. Interleaved (the same, and
     Korthikanti et al. 2022, section 4): ``2 (p - stage - 1) + (v - 1) p + 1`` chunks of ``1/v`` of its layers, so that
     the first stage keeps ``p + (p - 1) / v``.
     """
@@ -200,9 +200,9 @@ def bubble_share(layout: Layout, accumulation: int) -> float:
 
 
 def stage_imbalance(model: Transformer, layout: Layout) -> float:
-    """How much longer than the average the last stage takes: it has as many layers as the others, and the output layer.
+    """How many times as long as the average the last stage takes, which has the output layer beside its layers.
 
-    All others wait for it, unless it is given fewer layers.
+    All others wait for it, unless it has fewer layers.
     """
     head = model.token_table_parameters / model.computing_parameters
     return 1 - head + head * layout.pipeline

@@ -1,8 +1,8 @@
-"""What Megatron-LM computes again where it is told modules (``--recompute-granularity selective --recompute-modules``).
+"""Megatron-LM's ``--recompute-granularity selective --recompute-modules``: what stays of a block. Bytes per token.
 
-Of a block everything is kept but what those modules keep: of ``core_attn``, ``mlp``, ``moe`` and ``shared_experts`` all
-but their inputs; of ``layernorm``, ``moe_act`` and ``mla_up_proj`` what they give, which nobody needs before the
-backward pass (core/transformer/transformer_config.py, ``recompute_modules``). Bytes for each token.
+Not kept are: of ``core_attn``, ``mlp``, ``moe`` and ``shared_experts`` everything but their inputs; of ``layernorm``,
+``moe_act`` and ``mla_up_proj`` their outputs, which nothing needs before the backward pass
+(core/transformer/transformer_config.py, ``recompute_modules``).
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ from raybench.performance_model.transformer import OF_EXPERTS, SHARED_EXPERT, Tr
 
 _UP_PROJECTIONS = frozenset({"q_b_proj", "kv_b_proj"})
 _NEEDS_EXPERTS = ("moe", "moe_act", "shared_experts")
-NORM_PASSES = 2  # of what a normalisation that is computed again reads and writes: its input and its output
+NORM_PASSES = 2  # a recomputed normalisation reads its input and writes its output
 
 
 def modules_of(text: str) -> tuple[RecomputedModule, ...]:
@@ -38,7 +38,7 @@ def modules_of(text: str) -> tuple[RecomputedModule, ...]:
 
 
 def check_modules(model: Transformer, setup: TrainingSetup) -> None:
-    """Raises UsageError for a module that the model has not."""
+    """Raises UsageError for a module that the model does not have."""
     for name in setup.recompute_modules:
         lacks = "experts" if name in _NEEDS_EXPERTS and not model.experts else ""
         lacks = "a shared expert" if name == "shared_experts" and not model.shared_feedforward else lacks
@@ -48,7 +48,7 @@ def check_modules(model: Transformer, setup: TrainingSetup) -> None:
 
 
 def kept_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """What is kept of a block until its backward pass, of layers that are all alike."""
+    """What is kept of a block until its backward pass; the model's layers are all alike."""
     names = setup.recompute_modules
     dropped = score_bytes_per_token(model, setup) if "core_attn" in names else 0.0
     dropped += _normalised_bytes(model, setup) * norms_again(model, setup)
@@ -81,10 +81,10 @@ def _normalised_bytes(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def norms_again(model: Transformer, setup: TrainingSetup) -> int:
-    """Normalisations of a block that are modules of their own, and computed again.
+    """How many normalisations of a block are modules of their own, and recomputed.
 
-    With Transformer Engine those before q, k and v and before a dense MLP are in the layer that reads them
-    (core/models/gpt/gpt_layer_specs.py): left are that before latent attention and that before experts.
+    Transformer Engine has those before q, k and v and before a dense MLP in the linear layer that reads them
+    (core/models/gpt/gpt_layer_specs.py), which leaves those before latent attention and before experts.
     """
     if "layernorm" not in setup.recompute_modules:
         return 0
@@ -93,18 +93,18 @@ def norms_again(model: Transformer, setup: TrainingSetup) -> int:
 
 
 def is_feedforward_again(model: Transformer, setup: TrainingSetup) -> bool:
-    """Whether the MLP, or all experts, of layers that are all alike are computed again."""
+    """Whether the MLP, or all experts, are recomputed; the model's layers are all alike."""
     return ("moe" if model.experts else "mlp") in setup.recompute_modules
 
 
 def products_share(model: Transformer, setup: TrainingSetup) -> float:
-    """Share of the blocks' matrix products that is done twice."""
+    """Share of the blocks' matrix products that is computed twice."""
     again = sum(kind.layers * _weights_again(kind, setup) for kind in model.kinds())
     return again / (model.block_parameters - model.idle_parameters)
 
 
 def _weights_again(model: Transformer, setup: TrainingSetup) -> float:
-    """Weights that a token passes twice in the forward pass of one block."""
+    """Weights of one block that a token's forward pass multiplies twice."""
     names, of = setup.recompute_modules, frozenset[str]()
     of |= _UP_PROJECTIONS if "mla_up_proj" in names else of
     shared = frozenset(name for name in model.linears() if name.startswith(SHARED_EXPERT))
@@ -120,7 +120,7 @@ def _weights_again(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def inner_share(model: Transformer, setup: TrainingSetup) -> float:
-    """Share of the layers whose activation function is computed again."""
+    """Share of the layers whose activation function is recomputed."""
     of = (kind.layers for kind in model.kinds() if is_feedforward_again(kind, setup) or _acts_again(kind, setup))
     return sum(of) / model.layers
 

@@ -1,4 +1,4 @@
-"""What a model that is cut over ranks sends in a step: by tensor, context, stage and expert.
+"""Collectives of a step that tensor, context, expert and pipeline parallelism need.
 
 Sizes are of one rank and its pipeline stage. b, s, h: samples of a micro-batch, tokens of a sequence, hidden size.
 """
@@ -15,7 +15,7 @@ from raybench.performance_model.transformer import Transformer
 
 
 def cut_traffic(model: Transformer, setup: TrainingSetup, layout: Layout, *, accumulation: int = 1) -> Traffic:
-    """All collectives of a step that are there because the model is cut."""
+    """All collectives of a step that exist because the model is cut."""
     if not layout.is_cut:
         return Traffic(messages=())
     part, local = part_of(model, layout), local_setup(setup, layout)
@@ -29,12 +29,11 @@ def cut_traffic(model: Transformer, setup: TrainingSetup, layout: Layout, *, acc
 
 
 def _tensor(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator[Message]:
-    """Two all_reduces of b s h a layer and pass, after attention and MLP (Shoeybi et al. 2019, section 3).
+    """Two all_reduces of b s h per layer and pass, after attention and the MLP (Shoeybi et al. 2019, section 3).
 
     With sequence parallelism each is a reduce_scatter and an all_gather of as much (Korthikanti et al. 2022, section
-    4.2.2); what the backward pass gathers once more for the weights' gradients is hidden behind them. Blocks that are
-    computed again send again. Nothing else can be computed meanwhile but, by programs with fused kernels, pieces of the
-    product itself.
+    4.2.2); what the backward pass gathers once more for the weights' gradients is hidden behind them. Recomputed blocks
+    send again. Nothing can be computed meanwhile except, in programs with fused kernels, pieces of the product itself.
     """
     size, widths = int(local.tokens * part.hidden * local.compute_bytes), _tensor_widths(part, layout)
     operations: tuple[Operation, ...] = ("all_gather", "reduce_scatter") if local.spreads_sequence else ("all_reduce",)
@@ -54,11 +53,11 @@ def _tensor(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator
 
 
 def _tensor_widths(part: Transformer, layout: Layout) -> dict[float, int]:
-    """How often tensor ranks have each a share of how many times b s h, in a pass through all layers.
+    """Collectives over tensor ranks in a pass through all layers: size in units of b s h -> how many.
 
-    Once after attention and once after the MLP. Experts that are spread and cut have a share of each copy of a token
-    that came to them (Megatron-LM's megatron/core/transformer/moe/token_dispatcher.py: gathered over the tensor ranks
-    after the all_to_all, with ``expert-tensor-parallel-size`` above 1); whole ones are sent tokens, and share none. An
+    One after attention and one after the MLP. Experts that are spread and cut exchange each copy of a token that came
+    to them (Megatron-LM's megatron/core/transformer/moe/token_dispatcher.py: gathered over the tensor ranks after the
+    all_to_all, with ``expert-tensor-parallel-size`` above 1). Whole experts exchange nothing over tensor ranks. An
     expert that all tokens pass is cut in any case.
     """
     spread = part.layers - part.dense_layers if part.experts and layout.expert > 1 else 0
@@ -70,7 +69,7 @@ def _tensor_widths(part: Transformer, layout: Layout) -> dict[float, int]:
 
 
 def _tensor_widths_again(part: Transformer, local: TrainingSetup, layout: Layout) -> Counter[float]:
-    """The same of what is computed again: of blocks all of it, of an MLP alone what follows it."""
+    """The same for recomputation: all of them for whole blocks, those after the MLP where that alone is recomputed."""
     if local.checkpointing or local.selective:
         return Counter(_tensor_widths(part, layout))
     found: Counter[float] = Counter()
@@ -82,7 +81,7 @@ def _tensor_widths_again(part: Transformer, local: TrainingSetup, layout: Layout
 
 
 def _context(part: Transformer, setup: TrainingSetup, layout: Layout) -> Iterator[Message]:
-    """Keys and values of the whole sequence, in the backward pass again and their gradients back.
+    """Keys and values of the whole sequence, again in the backward pass, and their gradients back.
 
     Of Ring Attention (Liu et al. 2023), which passes them around while it computes, and of Llama 3's all_gather
     (Grattafiori et al. 2024, section 3.3.2) alike: each rank gets all but its own.

@@ -1,4 +1,4 @@
-"""Between which bounds a step takes its time: the fastest and the slowest computation, with what is sent beside it."""
+"""Bounds of a step's time: the fastest and the slowest computation, with the communication beside it."""
 
 from dataclasses import replace
 
@@ -18,14 +18,14 @@ FP8_GAINS = (1.3, 1.9)
 
 
 def peak_tflops(request: EstimateRequest) -> float | None:
-    """Of the type; of fp8 that of bf16, which ``FP8_GAINS`` are of. None: no GPU, or no units for the type."""
+    """The GPU's peak for the type; for fp8 that of bf16, to which ``FP8_GAINS`` apply. None: no GPU, or no units."""
     if request.gpu is None or request.gpu.peak_tflops(request.dtype) is None:
         return None
     return request.gpu.peak_tflops("bf16" if request.dtype == "fp8" else request.dtype)
 
 
 def model_flops_per_token(request: EstimateRequest) -> float:
-    """Operations of the model per token, recomputation not counted: what MFU is made of."""
+    """Operations of the model per token, without recomputation, as MFU counts them."""
     model, setup = request.model, request.setup
     if setup.lora_rank:
         return model.lora_flops_per_token(setup.sequence_length, setup.lora_rank, setup.lora_targets)
@@ -33,7 +33,7 @@ def model_flops_per_token(request: EstimateRequest) -> float:
 
 
 def computation_of(request: EstimateRequest) -> Efficiency:
-    """How fast the request's computation is: as given, or as published trainings of such a size were."""
+    """The efficiency of the computation: as given, or as published trainings of such a size reach."""
     if request.efficiency is not None:
         return request.efficiency
     layout = request.layout
@@ -61,9 +61,9 @@ def step_bounds(
 def fitted_steps(
     request: EstimateRequest, traffic: Traffic, peak_tflops: float | None
 ) -> tuple[tuple[StepSeconds, StepSeconds], ...]:
-    """The step with computation as fast as the fit has it, once with each of the links that it may have.
+    """The step with computation as fast as the fit has it, once for each network that it may have.
 
-    Each with the fewest operations, and with the most. Empty where nothing is known of the links or the peak.
+    Each pair has the fewest operations and the most. Empty where nothing is known of the links or the peak.
     """
     networks = networks_of(request)
     if peak_tflops is None or networks is None:
@@ -89,7 +89,7 @@ def _steps(
 
 
 def peak_seconds(request: EstimateRequest, peak_tflops: float) -> tuple[float, float]:
-    """Of a micro-batch's operations at the peak: of the fewest, and of the most on the rank that has most."""
+    """Seconds of a micro-batch's operations at the peak: of the fewest, and of the most on the rank with most."""
     layout, setup = request.layout, local_setup(request.setup, request.layout)
     least, most = (
         setup.tokens * flops / layout.cut_of_a_token / (peak_tflops * 1e12)
@@ -99,12 +99,11 @@ def peak_seconds(request: EstimateRequest, peak_tflops: float) -> tuple[float, f
 
 
 def _executed_flops_per_token(request: EstimateRequest) -> tuple[float, float]:
-    """Operations of the model per token and of what is computed again: fewest and most.
+    """Operations per token that are executed, recomputation included: fewest and most.
 
-    In fp8, with shares that know nothing of it, as many as would take as long in bf16. With a sequence cut over c ranks
-    and a causal mask the last one has (2 c - 1) / c times the average of attention, unless its parts are dealt out
-    evenly (Brandon et al. 2023), as Megatron-LM and NeMo do (what has fused kernels with a cut sequence), and programs
-    that are known to.
+    In fp8, with an efficiency that does not include its gain, as many as would take as long in bf16. When a sequence is
+    cut over c ranks, the causal mask gives the last one (2 c - 1) / c times the average attention, unless the parts are
+    balanced (Brandon et al. 2023): Megatron-LM and NeMo do so (a cut sequence with fused kernels), and some programs.
     """
     model, setup, length = request.model, request.setup, request.setup.sequence_length
     share = setup.recomputed_share if setup.checkpointing else 1.0
@@ -122,5 +121,8 @@ def _executed_flops_per_token(request: EstimateRequest) -> tuple[float, float]:
 
 
 def forward_share(setup: TrainingSetup) -> float:
-    """Of the computation: 2 of 6 operations a weight, 2 of 4 with a frozen base; recomputation adds 2 to the rest."""
+    """The forward pass's share of the computation: 2 of 6 operations per weight, 2 of 4 with a frozen base.
+
+    Recomputation adds 2 to the backward pass.
+    """
     return 2 / ((4 if setup.lora_rank else 6) + 2 * setup.recomputed)

@@ -1,4 +1,4 @@
-"""Memory of each form that a request may be meant in, where nobody says which: the most, and the least."""
+"""Memory where options are open: the most and the least of the forms that a request may have."""
 
 from dataclasses import dataclass, replace
 
@@ -11,7 +11,7 @@ from raybench.performance_model.transformer import Transformer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargestBatch:
-    """The largest micro-batch of a rank: ``sure`` in any form, ``lean`` in that which takes least, said by ``lean_is``.
+    """The largest micro-batch of a rank: ``sure`` in every form, ``lean`` in the one that needs least, ``lean_is``.
 
     0 where not even one sample is sure to fit.
     """
@@ -22,7 +22,7 @@ class LargestBatch:
 
 
 def least_memory(request: EstimateRequest) -> MemoryEstimate:
-    """Of the form that takes least."""
+    """Memory of the form that needs least."""
     setup, times = least_setup(request), request.accumulation
     least = (
         estimate_memory(least_model(request), setup, one, accumulation=times)
@@ -32,7 +32,7 @@ def least_memory(request: EstimateRequest) -> MemoryEstimate:
 
 
 def most_peak(request: EstimateRequest, peak: int) -> int:
-    """Of the form that takes most; ``peak``: that of the request as it stands."""
+    """Peak of the form that needs most; ``peak``: that of the request as it stands."""
     peaks = (
         estimate_memory(request.model, setup, layout, accumulation=request.accumulation).peak
         for setup, layout in _heaviest(request)
@@ -42,7 +42,7 @@ def most_peak(request: EstimateRequest, peak: int) -> int:
 
 
 def largest_batches(request: EstimateRequest) -> LargestBatch:
-    """By doubling and bisection, within what is sure to fit."""
+    """The largest micro-batches within the memory that is sure to be enough, by doubling and bisection."""
 
     def largest(model: Transformer, setup: TrainingSetup, layout: Layout) -> int:
         return largest_batch(model, setup, layout, request.sure_bytes, accumulation=request.accumulation)
@@ -57,19 +57,19 @@ def largest_batches(request: EstimateRequest) -> LargestBatch:
 
 
 def layouts_meant(model: Transformer, layout: Layout) -> list[Layout]:
-    """The layout, and with whole experts on tensor ranks where nobody says how these share them.
+    """The layout, and where nobody says which, also the one with whole experts on tensor ranks.
 
-    Only where experts are spread: nobody has all of them whole on every tensor rank.
+    Only where experts are spread: no program has all of them whole on every tensor rank.
     """
     is_open = model.experts > 0 and layout.expert > 1 and layout.expert_tensor > 1 and layout.expert_cut is None
     return [layout] + [replace(layout, expert_cut=1)] * is_open
 
 
 def _heaviest(request: EstimateRequest) -> list[tuple[TrainingSetup, Layout]]:
-    """With a loss that is not compiled with the model, by either form of FSDP and of experts, where nobody says it.
+    """The forms that may need most: a loss that is not compiled, FSDP1 or FSDP2, experts cut or whole, as it is open.
 
-    The first form's streams take memory of their own; ``fully_shard`` takes more where blocks are small. ZeRO-3 of a
-    model that was made without it keeps whole weights.
+    FSDP1's streams need memory of their own; FSDP2 needs more where blocks are small. ZeRO-3 of a model that was made
+    without ``zero.Init`` keeps whole weights.
     """
     setup = most_setup(request.setup)
     is_open = setup.strategy.startswith("fsdp") and not request.streams_known
@@ -81,7 +81,7 @@ def _heaviest(request: EstimateRequest) -> list[tuple[TrainingSetup, Layout]]:
 
 
 def _named(request: EstimateRequest, layout: Layout) -> str:
-    """The form that takes least, by what is not said."""
+    """The form that needs least, in words, by what is not said."""
     kinds = [] if request.kernels_known else ["kernels"]
     kinds += [] if request.loss_known else ["loss"]
     named = [f"the leanest {' and '.join(kinds)}"] if kinds else []

@@ -92,6 +92,7 @@ class TrainingSetup:
     # linear.py).
     graph_holds_weights: bool = False
     gathers_8bit: bool = False  # fp8: FSDP gathers weights in it (torchao's enable_fsdp_float8_all_gather)
+    dtensors: bool | None = None  # under DDP, whether tensor ranks are PyTorch's DTensor's; None: unknown
     # Tensor parallelism divides what is as wide as the model, too (Korthikanti et al. 2022). None: nobody says.
     sequence_parallel: bool | None = None
     sequence_shards: int = 1  # over how many ranks it does
@@ -264,6 +265,18 @@ class TrainingSetup:
     def reduced_bytes(self) -> int:
         """An element of a gradient of shards while it is summed over ranks, or over micro-batches unsharded."""
         return self.compute_bytes if self.has_optimizer_weights else self.reduce_bytes
+
+    @property
+    def has_dtensors(self) -> bool | None:
+        """Whether tensor ranks dispatch DTensor's operations one by one, each in Python; None: unknown.
+
+        FSDP's shards need DTensor's tensor ranks; DeepSpeed and Megatron-LM have modules of their own, and a compiler
+        leaves no dispatch.
+        """
+        if self.compiled or self.kernels == "fused" or self.strategy.startswith("zero") or self.dtensors is False:
+            return False
+        is_theirs = bool(self.dtensors) or self.strategy.startswith("fsdp")
+        return True if is_theirs and self.compiled is False else None
 
     def trainable(self, model: Transformer) -> int:
         """Parameters that have gradients."""

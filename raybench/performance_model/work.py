@@ -78,9 +78,17 @@ _EXPERTS_STARTS = 2.5
 # on GB200 and GB300 (src/megatron/bridge/perf_recipes/qwen/gb200/qwen3_moe.py, cuda_graph_scope): the share with which
 # its 9 published trainings on them are nearest to the middle.
 _GRAPHED, _GRAPHED_SHARE = ("GB200", "GB300"), 0.3
-# The same of a dense block of a model that is cut, whose ranks start collectives and wait for each other's: of the fits
-# with 1, 1.25, 1.5 and 2 the second is nearest to the 57 published rows of 15 sources, and to all others.
+# The same of a dense block whose ranks share each layer, start collectives in it and wait for each other's: of the fits
+# with 1, 1.25, 1.5 and 2 the second is nearest to the 57 published rows of 15 sources, and to all others. A stage of a
+# pipeline starts no more than a whole model (gdGPT's, of four layers, were told 1.2 to 1.6 times as long with 1.25).
 _CUT_STARTS = 1.25
+# The same where tensor ranks' tensors are PyTorch's DTensor's and no compiler runs before: each operation is dispatched
+# in Python. One takes 0.34 ms (aten.addmm in 2023: pytorch/pytorch pull request 107305) down to 0.1 (2025: 159699,
+# 166371), and a block of torchtitan's has some 130, forward and backward: seven products with their views and
+# transposes, and two or four norms. Qwen3 32B over eight H100, one sample of 2048 (github.com/tohtana/benchmark_tp,
+# README.md) takes 829 ms by DeepSpeed's AutoTP, 1354 by DTensor over transformers' model and 2028 by torchtitan: four
+# and six times a dense block's.
+_DTENSOR_STARTS = 5.0
 # How long a host takes to start kernels, in units of one with A100: the cores of nodes with V100 (Broadwell, Skylake),
 # T4 and what is as old are slower than those of nodes with A100 (Rome), those with Hopper, Ada and Blackwell (Sapphire
 # Rapids, Genoa) faster, and so is the PyTorch of their years. With these the mean error of sources that are left out
@@ -117,7 +125,8 @@ class Work:
     ``is_halved``: it sums in fp32 at half the rate of its units (GeForce), which neither power nor memory then
     holds back. ``casts``: what fp8 casts on average, and ``unsure_casts`` how much more or less it may be; so
     ``unsure_logits``, of a loss that nobody names, and ``unsure_products``, of an output layer of an even width.
-    ``masked``: how much more attention takes where it is given a mask, which no row says.
+    ``masked``: how much more attention takes where it is given a mask, which no row says. ``is_dispatched``: tensor
+    ranks' operations by DTensor; ``may_be_dispatched``: how many more blocks' starts that would be, where nobody says.
     """
 
     at_peak: float
@@ -139,9 +148,11 @@ class Work:
     unsure_logits: float = 0.0
     unsure_products: float = 0.0
     masked: float = 0.0
+    may_be_dispatched: float = 0.0
     is_held: bool = False
     is_halved: bool = False
     is_gptq: bool = False
+    is_dispatched: bool = False
 
 
 def work_of(
@@ -178,6 +189,9 @@ def work_of(
     scores, unsure_scores = _score_bytes(gpu, model, setup)
     has_separate = setup.has_separate_kernels
     host = _HOST_TIMES.get(gpu.name, _HOST_TIMES.get(gpu.name.split()[0], 1.0))
+    started = host * (1 + again / 3)
+    dispatched = setup.has_dtensors if isinstance(model, ModelPart) and model.tensor_ranks > 1 else False
+    starts = [_started_blocks(gpu, model, setup, is_dispatched=said) for said in (False, True)]
     gain, casts, unsure_casts = _fp8(gpu, model, setup) if dtype == "fp8" else (1.0, 0.0, 0.0)
     cast_base, unsure_base = (size / bandwidth for size in _base_casts(model, setup))
     attended_seconds = tokens * computed * attention / (clock * peak * 1e12)
@@ -200,8 +214,10 @@ def work_of(
         unsure_logits=logits * unsure_moved,
         adapters=tokens * _adapter_bytes(model, setup) / bandwidth,
         packed=_unpacked_bytes(model, setup) / bandwidth,
-        blocks=host * _started_blocks(gpu, model, setup) * (1 + again / 3),
-        adapted=host * model.layers * targets * (1 + again / 3),
+        blocks=started * starts[bool(dispatched)],
+        may_be_dispatched=started * (starts[True] - starts[False]) if dispatched is None else 0.0,
+        is_dispatched=bool(dispatched),
+        adapted=started * model.layers * targets,
         hidden=model.hidden * _narrowness(gpu, setup, dtype),
         unsure=separate / 2 if has_separate is None else 0.0,
         is_held=is_held,
@@ -223,9 +239,10 @@ def _base_casts(model: Transformer, setup: TrainingSetup) -> tuple[float, float]
     return (fewest + most) / 2, (most - fewest) / 2
 
 
-def _started_blocks(gpu: Gpu, model: Transformer, setup: TrainingSetup) -> float:
+def _started_blocks(gpu: Gpu, model: Transformer, setup: TrainingSetup, *, is_dispatched: bool) -> float:
     """Blocks whose kernels are started, in units of a dense one's."""
-    dense = _CUT_STARTS if isinstance(model, ModelPart) else 1.0
+    is_shared = isinstance(model, ModelPart) and model.cuts_layers
+    dense = _DTENSOR_STARTS if is_dispatched else _CUT_STARTS if is_shared else 1.0
     dense *= _HOOKED_STARTS if setup.strategy == "zero3" else 1.0
     graphed = gpu.name in _GRAPHED and setup.kernels == "fused"
     experts = _EXPERTS_STARTS * (_GRAPHED_SHARE if graphed else 1.0)

@@ -53,6 +53,8 @@ _FSDP2 = (
     *("prime-rl docs", "OLMo-core commits", "AMD MAD torchtune on MI350X", "torchtune README, optimization flags"),
     *("ezpz agpt-2b across machines", "TP benchmarking tool (Qwen3-32B, TP 8)"),
 )
+# Over tensor ranks by PyTorch's DTensor, whose tables say DDP: its strategies but DeepSpeed's.
+_DTENSORS = ("TP benchmarking tool (Qwen3-32B, TP 8)",)
 # Quantized bases that are prepared by peft, which casts what is not packed to fp32 (prepare_model_for_kbit_training).
 _CAST_UP = ("Vertex OpenLLaMA", "TRL 824", "alpaca-lora", "Chinese-Vicuna")
 # Loops of their own over transformers' model, which does not know that its blocks are computed again.
@@ -198,6 +200,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         frozen_inputs=_frozen_inputs(row["source"]),
         adapter_dropout=row["source"] in _WITH_DROPOUT,
         graph_holds_weights=row["source"] in _WITHOUT_ZERO_INIT and row["strategy"] == "zero3",
+        dtensors=True if row["source"] in _DTENSORS else None,
         gathers_8bit=row["source"] in _GATHER_8BIT and row["dtype"] == "fp8",
         keeps_outputs=row["source"] in _KEEP_OUTPUTS and row["strategy"] == "fsdp",
         joined_projections=row["source"] in _JOINED,

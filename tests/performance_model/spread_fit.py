@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from raybench.performance_model.efficiency import Calibration, expected_efficiency
+from raybench.performance_model.efficiency import Calibration, expected_efficiency, slow_sides
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.parallel.part import local_setup, part_of
 from raybench.performance_model.step.links import networks_of
+from raybench.performance_model.step.offload import slowest_seconds
 from raybench.performance_model.step.spreads import (
     PROGRAMS_TIMED,
     SPREADS,
@@ -70,7 +71,9 @@ def need(run: PublishedRun, calibration: Calibration) -> Need | None:
     bounds = answer.step_seconds
     if bounds is None:
         return None
-    masked = math.log(calibration.masked_times(work_of(ask.gpu, part, setup, ask.power_watts, ask.dtype)))
+    work = work_of(ask.gpu, part, setup, ask.power_watts, ask.dtype)
+    moved = 1 + slowest_seconds(part, setup, ask.gpu) / calibration.seconds(work)
+    sides = slow_sides(work, calibration, setup, moved, of_experts=part.experts > 0)
     pressed = math.log(answer.pressed_times)
     hidden = (math.log(bounds[1] / bounds[0]) - pressed) / 2
     error = math.log(seconds / bounds[0]) - 2 * hidden * exposed_share(ask.setup)
@@ -80,22 +83,22 @@ def need(run: PublishedRun, calibration: Calibration) -> Need | None:
     return Need(
         source=run.source,
         name=names[0],
-        slow=_least(slower, computed, math.log(given.slow) - masked, masked),
+        slow=min(_least(slower, computed, known, longer) for known, longer in sides),
         fast=_least(faster, computed, math.log(given.fast), power=-1),
         program=names[-1],
     )
 
 
-def _least(beyond: float, computed: float, known: float, masked: float = 0.0, power: int = 1) -> float:
+def _least(beyond: float, computed: float, known: float, longer: float = 0.0, power: int = 1) -> float:
     """The least factor with which a bound is so far from the middle, as a logarithm, as ``Estimate`` has its bounds.
 
     ``computed``: the share of the slowest step that is computation, of which alone what is ``known`` makes a step
-    longer, or shorter, than steps of a class differ; so ``masked``, of the slow side. ``power``: -1 of the fast one.
+    longer, or shorter, than steps of a class differ; so what is ``longer`` for sure. ``power``: -1 of the fast side.
     """
     least, most = 0.0, _MOST
     for _ in range(_HALVINGS):
         factor = (least + most) / 2
-        whole = power * (math.hypot(factor, known) + masked)
+        whole = power * (math.hypot(factor, known) + longer)
         side = computed * math.exp(whole) + (1 - computed) * math.exp(power * factor)
         least, most = (least, factor) if abs(math.log(side)) >= beyond else (factor, most)
     return math.exp(most) if most > _HALVED else 1.0

@@ -3,6 +3,7 @@
 import math
 from dataclasses import asdict, replace
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from raybench.performance_model.efficiency import (
     CALIBRATION,
     Efficiency,
     expected_efficiency,
+    slow_sides,
 )
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Layout
@@ -31,6 +33,7 @@ RUNS = all_runs()
 OTHERS = tuple(run for run in RUNS if run.source != "llm-foundry")
 LLAMA = preset_named("llama-8b")
 SETUP = TrainingSetup(batch_size=1, sequence_length=4096, native_attention=False)
+OVER_TWO = Layout(world_size=8, ranks_per_node=8, tensor=2)
 ADAPTERS = replace(SETUP, lora_rank=16, quantized=True)
 
 
@@ -269,9 +272,56 @@ def test_blocks_with_experts_or_of_a_cut_model_start_more_kernels() -> None:
     dense = work_of(gpu_for("h100"), LLAMA, SETUP)
     mixture = work_of(gpu_for("h100"), replace(LLAMA, experts=8, experts_per_token=2), SETUP)
     assert mixture.blocks == 2.5 * dense.blocks
-    part = part_of(LLAMA, Layout(world_size=8, ranks_per_node=8, tensor=2))
-    cut = work_of(gpu_for("h100"), part, SETUP)
+    cut = work_of(gpu_for("h100"), part_of(LLAMA, OVER_TWO), replace(SETUP, strategy="zero1"))
     assert cut.blocks == 1.25 * dense.blocks
+
+
+def test_a_stage_of_a_pipeline_starts_as_many_kernels_as_its_layers_do() -> None:
+    """gdGPT's, of four layers of LLaMA 7B, take 22 ms a micro-batch of 512 tokens."""
+    stage = part_of(LLAMA, Layout(world_size=8, ranks_per_node=8, pipeline=8))
+    assert work_of(gpu_for("h100"), stage, SETUP).blocks * 8 == work_of(gpu_for("h100"), LLAMA, SETUP).blocks
+
+
+@pytest.mark.parametrize(
+    ("changes", "has"),
+    [
+        ({"strategy": "fsdp", "compiled": False}, True),
+        ({"strategy": "fsdp", "compiled": False, "kernels": "fused"}, False),
+        ({"strategy": "fsdp", "compiled": False, "dtensors": False}, False),
+        ({"strategy": "fsdp", "compiled": True}, False),
+        ({"strategy": "fsdp"}, None),
+        ({"strategy": "ddp", "compiled": False}, None),
+        ({"strategy": "ddp", "compiled": False, "dtensors": True}, True),
+        ({"strategy": "ddp", "dtensors": True}, None),
+        ({"strategy": "zero1", "compiled": False, "dtensors": True}, False),
+        ({"strategy": "zero3", "compiled": False}, False),
+    ],
+)
+def test_dtensors_of_tensor_ranks_are_slow_to_start_and_widen_bounds_where_they_may_be(
+    changes: dict[str, Any], has: bool | None
+) -> None:
+    setup = replace(SETUP, batch_size=1, sequence_length=2048, **changes)
+    assert setup.has_dtensors is has
+    whole, part = LLAMA, part_of(LLAMA, OVER_TWO)
+    hooked = 2 if setup.strategy == "zero3" else 1
+    works = [work_of(gpu_for("h100"), one, setup) for one in (whole, part)]
+    assert works[1].blocks / works[0].blocks * hooked == hooked * (5 if has else 1.25)
+    assert [one.may_be_dispatched > 0 for one in works] == [False, has is None]
+    sides = [slow_sides(one, CALIBRATION, setup) for one in works]
+    assert [len(one) for one in sides] == [1, 1 + (has is None)]
+    assert max(longer for _, longer in sides[1]) > 0.5 or has is not None
+
+
+@pytest.mark.parametrize(("implementation", "seconds"), [("zero1", 0.829), ("fsdp", 1.354), ("ddp", 2.028)])
+def test_a_short_sample_over_eight_tensor_ranks_waits_for_dtensors_dispatch(
+    implementation: str, seconds: float
+) -> None:
+    """Qwen3 32B by DeepSpeed's AutoTP, DTensor over transformers' model and torchtitan (tohtana/benchmark_tp)."""
+    of = [run for run in OTHERS if run.source.startswith("TP benchmarking tool")]
+    run = next(run for run in of if run.request.setup.strategy == implementation)
+    assert run.step_seconds == pytest.approx(seconds, rel=0.001)
+    low, high = estimate(run.request, alone=False).step_seconds or (0.0, 0.0)
+    assert low < seconds < high < 4.5 * low
 
 
 def test_products_in_wide_types_take_their_own_rates() -> None:

@@ -76,7 +76,7 @@ def test_nine_of_ten_step_times_are_within_bounds_that_say_something(of: str) ->
     # within bounds 1.6 wide four in five of new sources were; of eager programs with adapters, 256 tokens are starts.
     # Up to 8 % wider than the calibration has them: they hold for whatever is said as well (step/test_order.py), and
     # factors of the slow side are 2 % more since what is known of computation counts for that alone
-    assert sorted(widths)[len(widths) // 2] <= {"lora recomputed": 2.3, "qlora recomputed": 1.95}.get(of, 2.05)
+    assert sorted(widths)[len(widths) // 2] <= {"lora recomputed": 2.32, "qlora recomputed": 1.95}.get(of, 2.06)
 
 
 def test_memory_of_published_adapters_is_near() -> None:

@@ -27,13 +27,15 @@ class ModelPart(Transformer):
     """A rank's part. ``embeds``: with the token embedding; ``scores``: with the last normalisation and output layer.
 
     ``expert_ranks``: the ranks that a layer's experts are spread over; each token goes to as many experts as ever.
-    ``sequence_ranks``: those that a sequence is cut over; each token attends to all parts of it.
+    ``sequence_ranks``: those that a sequence is cut over; each token attends to all parts of it. ``tensor_ranks``:
+    those that a layer is cut over.
     """
 
     embeds: bool = True
     scores: bool = True
     expert_ranks: int = 1
     sequence_ranks: int = 1
+    tensor_ranks: int = 1
 
     def attention_flops_per_token(self, sequence_length: int) -> float:
         """Of a token in a part of ``sequence_length`` tokens, which attends to all parts (Ring Attention, Liu 2023)."""
@@ -50,6 +52,11 @@ class ModelPart(Transformer):
         norm = ((self.norm_parameters,),) * (self.scores + (self.embedding_norm and self.embeds))
         bias = ((self.vocabulary,),) if self.head_bias and self.scores else ()
         return ((self.vocabulary, self.hidden),) * tables + positions + bias + norm
+
+    @property
+    def cuts_layers(self) -> bool:
+        """Whether ranks share each layer, and start collectives in it; a pipeline's stage has whole ones."""
+        return max(self.tensor_ranks, self.sequence_ranks, self.expert_ranks) > 1
 
     @property
     def outer_parameters(self) -> int:
@@ -98,6 +105,7 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
         scores=stage == layout.pipeline - 1,
         expert_ranks=layout.expert,
         sequence_ranks=layout.context,
+        tensor_ranks=ranks,
     )
     return replace(
         cut,

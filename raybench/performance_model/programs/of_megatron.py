@@ -94,6 +94,7 @@ NANOTRON = Program(
     title="nanotron",
     strategies=("ddp", "zero1"),
     cuts=("tensor", "pipeline", "expert"),
+    dtensors=False,  # src/nanotron/parallel/tensor_parallel/nn.py
     selective="it computes all of a block again",
     settings=(
         "tokens.micro_batch_size={batch} tokens.batch_accumulation_per_replica={accumulation} "
@@ -122,6 +123,7 @@ COLOSSALAI = Program(
     aliases=("colossal-ai",),
     strategies=("ddp", "zero1", "zero2", "zero3", "fsdp"),
     cuts=("tensor", "context", "pipeline", "expert"),
+    dtensors=False,  # colossalai/shardformer/layer/linear.py
     methods=("full", "lora"),
     selective="it computes all of a block again",
     facts=(
@@ -144,6 +146,7 @@ PADDLENLP = Program(
     aliases=("paddle",),
     strategies=("ddp", "zero1", "zero2", "zero3"),
     cuts=("tensor", "context", "pipeline", "expert"),
+    dtensors=False,  # paddlenlp/transformers/llama/modeling.py, ColumnParallelLinear of paddle
     methods=("full", "lora"),
     settings="per_device_train_batch_size {batch}, gradient_accumulation_steps {accumulation}, "
     "max_seq_length {length}, recompute {checkpointing}",

@@ -174,6 +174,7 @@ DEEPSPEED = Program(
     title="DeepSpeed",
     strategies=("zero2", "zero3", "zero1", "ddp"),
     cuts=("tensor", "pipeline"),
+    dtensors=False,  # deepspeed/module_inject/layers.py
     methods=("full", "lora", "qlora"),
     timing="transformers",
     facts=(

@@ -162,6 +162,7 @@ OLMO_CORE = Program(
     aliases=("olmo", "ai2-olmo-core"),
     strategies=("ddp", "fsdp", "fsdp-hybrid"),
     cuts=("tensor", "context", "pipeline", "expert"),
+    dtensors=True,  # src/olmo_core/nn/attention, apply_tp
     settings="rank_microbatch_size={batch} * {length} and global_batch_size={samples} * {length} tokens",
     facts=(
         Fact(name="compiled", value=True, source="src/scripts/train/OLMo2/OLMo2-7B.py, compile_model",

@@ -132,7 +132,8 @@ class Program:
     ``strategies``, ``cuts`` and ``methods``: what it has of each, the usual strategy first. ``selective``: whether its
     selective checkpointing keeps what torchtitan's does, else why not. ``whole_experts``: whether those that are
     spread are whole on tensor ranks; None: either. ``deals_sequences``: whether each of the ranks that a sequence is
-    cut over has an early part and a late one. ``trains_given``: a model that its user has made, before DeepSpeed was
+    cut over has an early part and a late one. ``dtensors``: whether tensor ranks' products are DTensor's whatever the
+    strategy; None: either. ``trains_given``: a model that its user has made, before DeepSpeed was
     told of it or after. ``lacks``: options that it has not. ``fused_loss``: what ``--loss fused`` is of it, where that
     is not a loss on logits in the compute type; ``plain_loss`` the same of ``--loss plain``. ``recomputes_modules``:
     whether it computes single modules again, as Megatron-LM. ``planned``: what a plan has it told, before its facts.
@@ -160,6 +161,7 @@ class Program:
     recomputes_modules: bool = False
     whole_experts: bool | None = None
     deals_sequences: bool = False
+    dtensors: bool | None = None
     trains_given: bool = False
     planned: tuple[Fact, ...] = ()
     timing: str = ""

@@ -41,6 +41,7 @@ TORCHTITAN = Program(
     timing="torchtitan",
     strategies=(*FSDP, "ddp"),  # torchtitan/config/configs.py, data_parallel_shard_degree -1
     cuts=("tensor", "context", "pipeline", "expert"),
+    dtensors=True,  # torchtitan/models/llama3/infra/parallelize.py
     lacks=(
         Lack(option="--reduce-last", name="reduces_each", value=False, source="torchtitan/trainer.py sets no gradient "
              "sync"),

@@ -61,7 +61,7 @@ def with_program(request: EstimateRequest, *, planned: bool = False) -> Estimate
     if program.whole_experts and asked.layout.expert > 1 and asked.layout.expert_cut is None:
         asked = replace(asked, layout=replace(asked.layout, expert_cut=1))
     own: dict[str, Any] = {fact.name: fact.value for fact in asked.taken if fact.name in _DECIDED}
-    return replace(asked, setup=replace(decided, **own), asked=request)
+    return replace(asked, setup=replace(decided, dtensors=program.dtensors, **own), asked=request)
 
 
 def decided_anew(asked: EstimateRequest) -> EstimateRequest:

@@ -12,6 +12,7 @@ from raybench.documents.plain import PlainDocument, PlainPart
 from raybench.verdicts import Verdict, exit_code_of
 
 Range = tuple[float, float]
+_TOLD = 0.045  # of a ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,29 @@ class MemoryParts(PlainPart):
     nearest_peak: int | None = None  # nor this
     lean_batch_size: int | None = None  # nor this
     lean_is: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherPrograms(PlainPart):
+    """Programs that are out of the bounds, where none is named: ``faster`` times as fast, ``slower`` times as long.
+
+    ``more_memory`` and ``less_memory`` the same of the peak; 1: inside. ``why``: which of their facts do that.
+    """
+
+    names: tuple[str, ...]
+    faster: float
+    slower: float
+    more_memory: float
+    less_memory: float
+    why: tuple[str, ...]
+
+    @property
+    def how(self) -> str:
+        """``1.4x memory, 1.1x time``: as it is told."""
+        ratios = (1 / self.faster, self.slower, self.more_memory, 1 / self.less_memory)
+        kinds = ("time", "time", "memory", "memory")
+        out = [f"{ratio:.2g}x {kind}" for ratio, kind in zip(ratios, kinds, strict=True) if abs(ratio - 1) > _TOLD]
+        return ", ".join(out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +200,7 @@ class EstimateReport(PlainDocument):
     measured: tuple[MeasuredSetting, ...] = ()
     program: str | None = None  # as asked; what was taken of it is in ``basis``
     taken: str | None = None  # what matters most of it, in short
+    other_programs: tuple[OtherPrograms, ...] = ()  # where none is asked for
 
     @property
     def verdict(self) -> Verdict | None:

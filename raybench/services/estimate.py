@@ -1,6 +1,6 @@
 """What a training run will send, hold, take and cost, before it is run."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from raybench.errors import UsageError
@@ -10,10 +10,11 @@ from raybench.services.planning.setup_asked import BYTES, USUAL_DTYPE, lora_targ
 from raybench.services.study_options import price_table
 
 if TYPE_CHECKING:
-    from raybench.documents.estimate import EstimateReport
+    from raybench.documents.estimate import EstimateReport, OtherPrograms
     from raybench.hardware.gpus import Gpu
     from raybench.performance_model.cost import Price
     from raybench.performance_model.efficiency import Efficiency
+    from raybench.performance_model.estimate import Estimate
     from raybench.performance_model.layout import Layout, Network
     from raybench.performance_model.step.request import EstimateRequest
     from raybench.performance_model.training_setup import Kernels, Loss, Offload, Optimizer
@@ -122,13 +123,20 @@ def estimate(options: EstimateOptions) -> FinishedEstimate:
     found = estimated(with_program(checked(estimate_request(options))))
     settings = measured_settings(options)
     if not settings:
-        return FinishedEstimate(report=estimate_report(found))
+        return FinishedEstimate(report=replace(estimate_report(found), other_programs=_others(found)))
 
     from raybench.services.planning.measured import with_measured
 
     taking = with_measured(found, settings)
-    report = estimate_report(taking.estimate)
+    report = replace(estimate_report(taking.estimate), other_programs=_others(taking.estimate))
     return FinishedEstimate(report=replace(report, measured=taking.told))
+
+
+def _others(found: "Estimate") -> "tuple[OtherPrograms, ...]":
+    from raybench.documents.estimate import OtherPrograms
+    from raybench.performance_model.programs.other_programs import other_programs
+
+    return tuple(OtherPrograms(**asdict(one)) for one in other_programs(found))
 
 
 def measured_settings(options: EstimateOptions) -> "tuple[Setting, ...]":

@@ -2,12 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 
-from raybench.documents.estimate import CostEstimate, EstimateReport, MeasuredSetting, MemoryParts, links_measured
+from raybench.documents.estimate import (
+    CostEstimate,
+    EstimateReport,
+    MeasuredSetting,
+    MemoryParts,
+    OtherPrograms,
+    links_measured,
+)
 from raybench.reports.builders.asked import Asked
 from raybench.reports.model import Block, Cell, Choice, Facts, Grid, Heading, Report, Table, notes_of
 from raybench.reports.text import count_of
 from raybench.units import format_seconds
 
+_FEW_NAMES, _FEW_GROUPS = 2, 2
 Row = tuple[str, str, str]  # what, how much, by which formula (its name) or on what basis
 _PARTS = (
     "parameters", "gradients", "optimizer_state", "buffers", "activations", "logits", "optimizer_temporaries",
@@ -177,10 +185,11 @@ def _blocks(estimate: EstimateReport) -> Iterator[Block]:
         yield Facts(pairs=tuple(estimate.basis.items()))
     yield from notes_of([f"unknown: {reason}" for reason in estimate.unknown], tone="warn")
     yield from open_notes(estimate)
+    yield from notes_of(list(map(_out_of_bounds, estimate.other_programs)), tone="info")
 
 
 def open_notes(estimate: EstimateReport) -> Iterator[Block]:
-    """What is slower than it needs to be, and which options are open."""
+    """What is slower than it needs to be, which options are open, and which programs are out of the bounds."""
     yield from notes_of(list(estimate.advice), tone="warn")
     options = ", ".join(estimate.not_said)
     text = f"not said: {options}; the step's bounds hold either way{_by_program(estimate)}"
@@ -189,6 +198,28 @@ def open_notes(estimate: EstimateReport) -> Iterator[Block]:
 
 def _by_program(estimate: EstimateReport) -> str:
     return "" if estimate.program else "; --program NAME says them at once"
+
+
+def other_programs_in_short(others: Sequence[OtherPrograms]) -> list[str]:
+    """Those that are furthest out of the bounds, on a line; none where none is."""
+    if not others:
+        return []
+    told = [f"{_named(one.names, _FEW_NAMES)} ({one.how}: {_first(one.why)})" for one in others[:_FEW_GROUPS]]
+    rest = ["others: --full"] if len(others) > _FEW_GROUPS else []
+    return [f"not said: --program; out of the bounds are {'; '.join([*told, *rest])}"]
+
+
+def _out_of_bounds(one: OtherPrograms) -> str:
+    return f"out of the bounds: {', '.join(one.names)}: {one.how}: {', '.join(one.why) or 'all of it together'}"
+
+
+def _named(names: Sequence[str], most: int) -> str:
+    listed = ", ".join(names[:most])
+    return listed if len(names) <= most else f"{listed} and {len(names) - most} more"
+
+
+def _first(why: Sequence[str]) -> str:
+    return f"{why[0]}, ..." if len(why) > 1 else "".join(why) or "all of it together"
 
 
 def _forms(rows: Sequence[Row]) -> Iterator[tuple[Block, ...]]:

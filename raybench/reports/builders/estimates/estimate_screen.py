@@ -5,7 +5,14 @@ from dataclasses import replace
 
 from raybench.documents.estimate import CostEstimate, EstimateReport, MemoryParts
 from raybench.reports.builders.asked import Asked
-from raybench.reports.builders.estimates.estimate import between, estimate_tables, in_gib, measured_notes, open_notes
+from raybench.reports.builders.estimates.estimate import (
+    between,
+    estimate_tables,
+    in_gib,
+    measured_notes,
+    open_notes,
+    other_programs_in_short,
+)
 from raybench.reports.model import Block, Cell, Grid, Report, Table, notes_of
 from raybench.reports.text import count_of
 from raybench.units import format_seconds
@@ -24,6 +31,7 @@ def estimate_screen(estimate: EstimateReport, asked: Asked) -> Report:
         Table(grid=Grid(headings=("figure", "value"), rows=rows), text_columns=2),
         *notes_of([f"unknown: {reason}" for reason in estimate.unknown], tone="warn"),
         *open_notes(estimate),
+        *notes_of(other_programs_in_short(estimate.other_programs), tone="info"),
         *notes_of([estimate.taken] if estimate.taken else [], tone="info"),
         *notes_of(list(measured_notes(estimate.measured)), tone="info"),
         *notes_of([_FULL], tone="info"),

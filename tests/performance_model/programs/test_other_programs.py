@@ -1,0 +1,95 @@
+"""Bounds of an estimate that names no program hold for each that there is; those that are out are told, with why."""
+
+from dataclasses import replace
+
+from raybench.errors import UsageError
+from raybench.performance_model.estimate import estimate, with_meant
+from raybench.performance_model.programs.other_programs import OUTSIDE, OutOfBounds, other_programs
+from raybench.performance_model.programs.program import Program
+from raybench.performance_model.programs.table import PROGRAMS, program_named
+from raybench.performance_model.programs.taken import refused, with_program
+from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.step.said import DEFAULTED
+from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimate import estimate as told
+from tests.performance_model.step.test_order import TRAININGS
+from tests.performance_model.step.test_order import told as bounds_of
+
+_AS_DEFAULTS = {"reduce_dtype": "fp32", "parameter_dtype": "fp32"}
+FSDP = EstimateOptions(model="llama-8b", world_size=64, strategy="fsdp", node_type="p5.48xlarge", accumulation=4)
+
+
+def out_of(options: EstimateOptions) -> dict[str, OutOfBounds]:
+    found = estimate(estimate_request(options))
+    return {name: one for one in other_programs(found) for name in one.names}
+
+
+def test_bounds_of_no_program_hold_for_each_that_is_not_told_to_be_out() -> None:
+    """Of random trainings; transformers was up to 2.3 times as fast and 1.2 times as slow as what was told."""
+    inside, outside = set(), set()
+    for drawn in TRAININGS[::3]:
+        options = replace(drawn, masked_attention=None)
+        whole, out = estimate(estimate_request(options)).step_seconds, out_of(options)
+        assert whole is not None
+        for program in PROGRAMS:
+            own = _bounds_by(program, options)
+            if own is None:
+                continue
+            faster, slower, one = whole[0] / own[0], own[1] / whole[1], out.get(program.name)
+            if one is None:
+                assert max(faster, slower) <= OUTSIDE, (program.name, options)
+                inside.add(program.name)
+            else:
+                assert one.most > OUTSIDE
+                assert one.why, (program.name, options)
+                assert one.faster >= faster * 0.999
+                assert one.slower >= slower * 0.999
+                outside.add(program.name)
+    assert inside == {program.name for program in PROGRAMS}
+    assert len(outside) < len(PROGRAMS)
+
+
+def _bounds_by(program: Program, options: EstimateOptions) -> tuple[float, float] | None:
+    """None where it cannot train so."""
+    try:
+        asked = estimate_request(replace(options, program=program.name))
+    except UsageError:
+        return None
+    return None if refused(program, asked) else bounds_of_request(asked)
+
+
+def bounds_of_request(request: EstimateRequest) -> tuple[float, float]:
+    bounds = with_meant(estimate(with_program(request), alone=False)).step_seconds
+    assert bounds is not None
+    return bounds
+
+
+def test_transformers_is_slower_than_no_bound_for_its_own_step_times() -> None:
+    """By it most people train: of LoRA what was told was 1.18 times too fast at its slowest, as it stands."""
+    for options in TRAININGS:
+        asked = estimate_request(replace(options, program="transformers", **_AS_DEFAULTS))
+        asked = replace(asked, said=asked.said | DEFAULTED)
+        if refused(program_named("transformers"), asked):
+            continue
+        low, high = bounds_of_request(asked)
+        least, most = bounds_of(options).step_seconds or (0.0, 0.0)
+        assert least <= low * OUTSIDE, options
+        assert high <= most * OUTSIDE, options
+
+
+def test_what_is_out_is_told_with_the_fact_that_does_it() -> None:
+    whole = out_of(FSDP)
+    assert whole["raybench"].why == ("the last micro-batch reduced",)  # whole gradients in fp32
+    assert whole["raybench"].more_memory > 1.5
+    assert whole["raybench"].faster < OUTSIDE  # beside H100's links
+    assert "raybench" not in out_of(replace(FSDP, accumulation=1))
+    slow = replace(FSDP, strategy="fsdp", gpu="A100", node_type=None, nics=1, nic_gbit=25.0, accumulation=1)
+    assert out_of(slow)["torchtune"].why[0] == "gradients reduced in bf16"
+    assert out_of(slow)["torchtune"].faster > 1.3
+    assert "torchtune" not in out_of(replace(slow, reduce_dtype="bf16"))
+
+
+def test_a_program_that_is_named_has_none_beside_it() -> None:
+    report = told(FSDP).report
+    assert [one for one in report.other_programs if "raybench" in one.names]
+    assert told(replace(FSDP, program="torchtitan")).report.other_programs == ()

@@ -31,8 +31,8 @@ from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.step.unknown import unknown_of
 from raybench.performance_model.update import update_seconds
 
-# How much longer the slowest step takes where the allocator has to let blocks go: of seven of fms-acceleration's runs
-# of FSDP whose blocks filled the GPU, steps took 1.0 to 1.48 times those of the others (docs/methods.md).
+# How many times as long the slowest step takes where the allocator has to free blocks and allocate them again: in seven
+# FSDP runs of fms-acceleration whose blocks filled the GPU, steps took 1.0 to 1.48 times as long (docs/methods.md).
 PRESSED_TIMES = 1.25
 
 
@@ -40,9 +40,9 @@ PRESSED_TIMES = 1.25
 class Estimate:
     """The answer. ``fastest`` and ``slowest`` bound the step; None where the GPU's peak or the network is not known.
 
-    ``efficiency``: that given, or of published trainings. What was ``measured`` at this very setting takes the place of
-    the step's bounds, of the peak and of whether it fits. ``meant_seconds``: bounds of the step with what is left open
-    said, one way and the other, and ``meant_computation`` those of its computation.
+    ``efficiency``: as given, or of published trainings. ``measured``: of this very setting; it replaces the bounds of
+    the step, the peak and the verdict. ``meant_seconds``: bounds of the step over all values of options that are left
+    open, and ``meant_computation`` those of its computation (``with_meant``).
     """
 
     request: EstimateRequest
@@ -65,9 +65,9 @@ class Estimate:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the peak is within the device's memory; None where its size, or what decides, is not known.
+        """Whether the peak is within the device's memory.
 
-        None as well where they are nearer than an estimate of memory is exact.
+        None where its size or an option that decides is not known, or the two are nearer than an estimate is exact.
         """
         if self.measured is not None and self.measured.fits is not None:
             return self.measured.fits
@@ -80,12 +80,12 @@ class Estimate:
 
     @property
     def peak(self) -> int:
-        """Bytes that the device must have: measured, else estimated with what takes most."""
+        """Bytes that the device must have: as measured, else of the form that needs most."""
         return (self.measured and self.measured.peak) or max(self.memory.peak, self.most_peak)
 
     @property
     def least_peak(self) -> int:
-        """The same with what takes least, wherever the request leaves that open: of a small model ZeRO takes more."""
+        """The same of the form that needs least, and at most the request's own: ZeRO needs more for small models."""
         return (self.measured and self.measured.least_peak) or min(self.least_memory.peak, self.memory.peak)
 
     @property
@@ -95,36 +95,36 @@ class Estimate:
 
     @property
     def step_seconds(self) -> tuple[float, float] | None:
-        """As measured; else with everything hidden that can be and high efficiency, and with nothing and a low one."""
+        """As measured, else as estimated: fastest and slowest."""
         if self.measured is not None and self.measured.step_seconds is not None:
             return self.measured.step_seconds
         return self.estimated_step_seconds
 
     @property
     def is_pressed(self) -> bool:
-        """Whether blocks that wait for other streams fill the GPU, and are let go and taken anew each step."""
+        """Whether blocks that wait for other streams fill the GPU, and are freed and allocated again each step."""
         limit, least = self.request.memory_bytes, self.least_memory
         room = float("inf") if limit is None else limit - least.context
         return self.request.setup.on_streams and least.allocated + least.waiting > room
 
     @property
     def pressed_times(self) -> float:
-        """How much longer the slowest step is for that: nobody is faster for it, and many take no longer."""
+        """How many times as long the slowest step takes for that; the fastest takes no longer."""
         return PRESSED_TIMES if self.is_pressed else 1.0
 
     @property
     def estimated_step_seconds(self) -> tuple[float, float] | None:
-        """Step time with everything hidden that can be and high efficiency; with nothing hidden and low efficiency.
+        """Fastest: all communication hidden that can be, high efficiency. Slowest: none hidden, low efficiency.
 
-        How much is hidden and how fast computation is are independent of each other, and so are added as squares,
-        unless the efficiency is given; of links that nobody says, all that holds with either is within. So is what
-        holds once open options are said, where that was looked at (``with_meant``).
+        How much is hidden and how fast computation is are independent errors, added as squares, unless the efficiency
+        is given. Where the network is open, the bounds hold for its fastest and its slowest form; so they do for open
+        options once ``with_meant`` has looked at them.
         """
         return _outermost(self._own_seconds, self.meant_seconds)
 
     @property
     def computation_seconds(self) -> tuple[float, float] | None:
-        """Of a step, fastest and slowest, with what is left open said either way as the step's bounds have it."""
+        """Computation of a step, fastest and slowest, over all values of open options as the step's bounds."""
         if self.fastest is None or self.slowest is None:
             return None
         return _outermost((self.fastest.compute, self.slowest.compute), self.meant_computation)
@@ -142,7 +142,7 @@ class Estimate:
 
     @property
     def likely_step_seconds(self) -> float | None:
-        """As the fit has it, whatever the bounds: what ways are compared by; of what was measured its middle."""
+        """By which ways are compared: as the fit has it, whatever the bounds; or the middle of what was measured."""
         bounds = self.step_seconds
         if bounds is None:
             return None
@@ -159,13 +159,13 @@ class Estimate:
         return self.request.efficiency is not None and self.request.efficiency.spread == 1
 
     def _likely(self, least: float, most: float) -> float:
-        """Between the least and the most that the fit has."""
+        """Where a step most likely is between the fit's least and most."""
         return float(least * (most / least) ** exposed_share(self.request.setup))
 
     def _around(self, fastest: StepSeconds, slowest: StepSeconds) -> tuple[float, float]:
-        """Bounds around what is likely.
+        """Bounds around the likely step.
 
-        What makes computation slower or faster makes what is sent neither: of that only how far steps differ counts.
+        The computation's errors count for its share of the step; for communication only how far whole steps differ.
         """
         (least, most), efficiency = self._between(fastest, slowest), self.efficiency
         hidden, middle = math.log(most / least) / 2, self._likely(least, most)
@@ -173,11 +173,11 @@ class Estimate:
         slow = computed * efficiency.slow + (1 - computed) * min(efficiency.slow, efficiency.slow_steps)
         fast = computed / efficiency.fast + (1 - computed) / min(efficiency.fast, efficiency.fast_steps)
         low, high = (math.hypot(math.log(side), hidden) for side in (fast, slow))
-        alone = (slowest.compute + slowest.bubble) * efficiency.slow  # of the computation, of which no step is shorter
+        alone = (slowest.compute + slowest.bubble) * efficiency.slow  # no slowest step is shorter than its computation
         return middle * math.exp(-low), max(middle * math.exp(high), alone)
 
     def _between(self, fastest: StepSeconds, slowest: StepSeconds) -> tuple[float, float]:
-        """With the update."""
+        """Least and most with the update."""
         return fastest.least + self.optimizer_seconds[0], slowest.most + self.optimizer_seconds[1]
 
     @property
@@ -217,7 +217,10 @@ class Estimate:
 
 
 def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
-    """All figures that the request allows; of one of many that are compared (not ``alone``) no others beside it."""
+    """All figures that the request allows.
+
+    Not ``alone``: one of many that are compared, without largest batches, the nearest fit and values of open options.
+    """
     traffic = training_traffic(
         request.model,
         request.setup,
@@ -226,7 +229,7 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
         reduce_bytes=request.reduce_bytes,
     )
     peak, efficiency = peak_tflops(request), computation_of(request)
-    told = replace(request, efficiency=efficiency)  # so that nobody looks for it again
+    told = replace(request, efficiency=efficiency)  # so that it is computed once
     fastest, slowest = step_bounds(told, traffic, peak)
     limit = request.memory_bytes
     times = request.accumulation
@@ -252,7 +255,7 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
 
 
 def with_meant(found: Estimate) -> Estimate:
-    """The estimate with bounds that hold for whatever is meant by options that are left open, and can run."""
+    """The estimate with bounds that hold for every value of open options with which the training can run."""
     others = (estimate(one, alone=False) for one in said_requests(found.request))
     can_run = [one for one in others if one.fits is not False]
     return replace(
@@ -263,7 +266,7 @@ def with_meant(found: Estimate) -> Estimate:
 
 
 def _outermost(*bounds: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Of bounds that are known; None where none are."""
+    """The outermost of the bounds that are known; None where none are."""
     known = [one for one in bounds if one is not None]
     return (min(low for low, _ in known), max(high for _, high in known)) if known else None
 
@@ -274,7 +277,7 @@ def _communication_seconds(request: EstimateRequest, traffic: Traffic) -> float 
 
 
 def _nearest(request: EstimateRequest) -> NearestFit | None:
-    """Of runs as they would be asked for: with what their program, or nobody, decides of each anew."""
+    """The nearest fit, each run tried as it would be asked for: what its program decides is decided anew."""
     asked = request.asked or request
 
     def peak_of(run: Fitting) -> int:

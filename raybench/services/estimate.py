@@ -153,9 +153,8 @@ def measured_settings(options: EstimateOptions) -> "tuple[Setting, ...]":
 def estimate_request(options: EstimateOptions) -> "EstimateRequest":
     """What the options ask for, with the machine looked up. Raises UsageError for what cannot be.
 
-    Of a program that is named nothing is taken yet (``performance_model/programs/taken.py``).
+    What a program decides that is named is not in it yet (``performance_model/programs/taken.py``).
     """
-    from raybench.performance_model.layout import Layout
     from raybench.performance_model.programs.program import usual_strategy
     from raybench.performance_model.programs.table import program_named
     from raybench.performance_model.step.request import EstimateRequest
@@ -165,19 +164,7 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
     said = _said(options)
     strategy = usual_strategy(program, options.world_size) if options.strategy is None else options.strategy
     options = replace(options, dtype=_dtype(options.dtype, machine.gpu), strategy=strategy)
-    given_ranks = at_least_one(options.gpus_per_node, "--gpus-per-node")
-    ranks_per_node = given_ranks or (machine.node.gpus if machine.node else 8)
-    at_least_one(options.accumulation, "--gradient-accumulation-steps")
-    layout = Layout(
-        world_size=options.world_size,
-        ranks_per_node=ranks_per_node,
-        tensor=options.tensor_parallel,
-        context=options.context_parallel,
-        pipeline=options.pipeline_parallel,
-        expert=options.expert_parallel,
-        virtual_stages=options.virtual_stages,
-        expert_cut=options.expert_tensor_parallel,
-    )
+    layout = _layout(options, machine)
     model, assumed = _with_positions(_model(options), options)
     targets, named = lora_targets(options, model)
     network, why_unknown = _network(options, machine, layout)
@@ -206,6 +193,23 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         mean_tokens=at_least_one(options.mean_tokens, "--mean-tokens"),
         program=program,
         said=said,
+    )
+
+
+def _layout(options: EstimateOptions, machine: "Machine") -> "Layout":
+    from raybench.performance_model.layout import Layout
+
+    given_ranks = at_least_one(options.gpus_per_node, "--gpus-per-node")
+    at_least_one(options.accumulation, "--gradient-accumulation-steps")
+    return Layout(
+        world_size=options.world_size,
+        ranks_per_node=given_ranks or (machine.node.gpus if machine.node else 8),
+        tensor=options.tensor_parallel,
+        context=options.context_parallel,
+        pipeline=options.pipeline_parallel,
+        expert=options.expert_parallel,
+        virtual_stages=options.virtual_stages,
+        expert_cut=options.expert_tensor_parallel,
     )
 
 

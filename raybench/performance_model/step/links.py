@@ -1,4 +1,4 @@
-"""Between which links a step is sent where nobody says what joins the nodes: as nodes of that GPU have them."""
+"""The network of a step where nobody says what joins the nodes: as node types with that GPU have it."""
 
 from dataclasses import replace
 
@@ -7,26 +7,26 @@ from raybench.hardware.nodes import NODE_TYPES
 from raybench.performance_model.layout import NIC_SHARE, Layout, Network, UnknownLinksError
 from raybench.performance_model.step.request import EstimateRequest
 
-# What was made for a market to which the others may not be sold, in the same machines.
+# GPUs that are sold in the same machines as another: export variants, and B100.
 _SAME_MACHINES = {"A800": "A100", "H800": "H100", "H20": "H100", "B100": "B200"}
-# GPUs that NVLink joins over the nodes of a rack (NVIDIA's NVL72: 18 trays of four), whatever joins the racks.
+# GPUs that NVLink joins over the nodes of a rack (NVIDIA's NVL72: 18 trays of four).
 RACKS, _RACK_RANKS = ("GB200", "GB300"), 72
 # NICs of a tray of GB300, which no node type has yet: 400 Gbit/s a GPU as with GB200, or the 800 of its ConnectX-8.
 _TRAYS = {"GB300": (200.0, 400.0)}
-# GeForce GPUs may not read each other's memory: what they send goes through the host's, which all share. Two RTX 2080
-# Ti behind one switch reach 5.7 of 15.75 GB/s (github.com/Anthony-Hoo/Anthony-Hoo.github.io, 2025), eight RTX 5090 28
-# of 63 (NVIDIA/nccl issue 1639); by LOMO's table 2 eight RTX 3090 have some 2.5 of 31.5 GB/s. Of the line 0.8 is
-# assumed of other GPUs, which is 1.8 times the most of these, and ten times the least.
+# GeForce GPUs have no peer-to-peer access: what they send goes through host memory, which all of them share. Two RTX
+# 2080 Ti behind one switch reach 5.7 of 15.75 GB/s (github.com/Anthony-Hoo/Anthony-Hoo.github.io, 2025), eight RTX 5090
+# 28 of 63 (NVIDIA/nccl issue 1639); by LOMO's table 2 eight RTX 3090 have some 2.5 of 31.5 GB/s. For other GPUs 0.8 of
+# the line rate is assumed: 1.8 times the most of these, and ten times the least.
 _BY_HOST_TIMES = (1.8, 8.0)
 _ASSUMED = "the share assumed"
 _MOST_NODES = 0.8
 
 
 def fabrics_of(gpu: Gpu) -> tuple[float, float]:
-    """Line rates of all NICs of a node together, GB/s, lowest and highest of the node types that have such GPUs.
+    """Line rates of all NICs of a node together, GB/s: lowest and highest of the node types with such GPUs.
 
-    The lowest is what four in five of them have at least: one cloud's first H100 nodes have a quarter of all others'.
-    Of a GPU that no node type has: of all whose GPUs are joined as those are, by NVLink or by PCIe alone.
+    The lowest is what four in five of them have at least, since one cloud's first H100 nodes have a quarter of all
+    others'. For a GPU that no node type has: of those whose GPUs are joined likewise, by NVLink or by PCIe alone.
     """
     family = _SAME_MACHINES.get(_family(gpu), _family(gpu))
     if family in _TRAYS:
@@ -38,10 +38,9 @@ def fabrics_of(gpu: Gpu) -> tuple[float, float]:
 
 
 def linked_layout(request: EstimateRequest) -> Layout:
-    """The layout with all ranks that NVLink joins as one node: of a rack, but for hybrid sharding, which says its own.
+    """The layout in which all ranks that NVLink joins are one node: a rack's, except with hybrid sharding.
 
-    A job's ranks fill racks evenly (64 of 72 of each, where it has a power of two), so that a group of experts lies in
-    one.
+    A job's ranks fill racks evenly (with a power of two 64 of the 72 of each), so that a group of experts lies in one.
     """
     layout, gpu = request.layout, request.gpu
     if gpu is None or _family(gpu) not in RACKS or layout.nodes == 1 or request.setup.strategy == "fsdp-hybrid":
@@ -52,7 +51,7 @@ def linked_layout(request: EstimateRequest) -> Layout:
 
 
 def linked_network(request: EstimateRequest) -> Network | None:
-    """The network between those: all NICs of a rack's nodes together."""
+    """The network between such nodes: the NICs of all of a rack's nodes together."""
     network = request.network
     if network is None or network.fabric_gb_per_s is None:
         return network
@@ -61,7 +60,7 @@ def linked_network(request: EstimateRequest) -> Network | None:
 
 
 def networks_of(request: EstimateRequest) -> tuple[Network, Network] | None:
-    """The fastest and the slowest that it may be: twice the same where all links are known; None where none are."""
+    """The fastest and the slowest network that it may be: the same twice where all links are known; None: none are."""
     network = linked_network(request)
     if network is None or request.gpu is None:
         return None if network is None else (network, network)
@@ -80,14 +79,14 @@ def networks_of(request: EstimateRequest) -> tuple[Network, Network] | None:
 
 
 def _passes_the_host(gpu: Gpu, request: EstimateRequest) -> bool:
-    """Whether what GPUs of a node send each other may go through the host's memory, and nobody has measured it."""
+    """Whether GPUs of a node may have to send through host memory, and no bandwidth is measured or given."""
     of_games = any(name.startswith("GeForce") for name in gpu.devices)
     basis = request.basis.get("links within a node", _ASSUMED)
     return of_games and request.layout.node.ranks > 1 and _ASSUMED in basis
 
 
 def has_open_fabric(request: EstimateRequest) -> bool:
-    """Whether nodes send each other what nobody says the links of."""
+    """Whether the step needs a network between nodes that nobody says."""
     network = request.network
     if network is None:
         return False

@@ -1,4 +1,4 @@
-"""docs/methods.md has the constants of the step time as the code has them."""
+"""docs/methods.md has the constants of the step time as the code has them, and counts published rows as they are."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 
 from raybench.performance_model.efficiency import CALIBRATION
 from raybench.performance_model.step.spreads import SPREADS
+from tests.performance_model.published_runs import all_runs
 
 TEXT = (Path(__file__).parents[3] / "docs/methods.md").read_text()
 
@@ -35,3 +36,14 @@ def test_the_fitted_constants_of_the_methods_are_those_of_the_code() -> None:
     )
     assert f"{1e3 * fit.block_seconds:.1f} ms per block" in TEXT
     assert f"{1e3 * fit.adapter_seconds:.2f} ms per adapted layer" in TEXT
+
+
+def test_the_methods_count_the_published_rows_as_they_are() -> None:
+    runs = all_runs()
+    timed = [run.source for run in runs if run.tokens_per_second]
+    sized = [run.source for run in runs if run.memory_bytes]
+    failed = sum(run.fits is False for run in runs)
+    assert f"On {len(timed)} published step times of {len(set(timed))} sources" in TEXT
+    assert f"Published figures, {len(sized)} of {len(set(sized))} sources" in TEXT
+    assert f"of {failed} runs that ran out of memory" in TEXT
+    assert f"of {sum(run.fits is True for run in runs)} that ran none" in TEXT

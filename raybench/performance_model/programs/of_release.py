@@ -21,6 +21,8 @@ def of_release(program: Program, named: str, release: str) -> Program:
             f"--program {named}: a release is one after ==, as pip has it, such as {named}=={_example(program)}; "
             "without it the program is taken as it is today"
         )
+    restarted = numbers_of(program.restarted)
+    numbers = (0,) if restarted is not None and numbers >= restarted else numbers
     counts = named not in program.counts_apart
     required = _required(program, numbers) if counts else ()
     own = Span(least=numbers, most=numbers) if counts else _UNKNOWN

@@ -143,6 +143,7 @@ class Program:
     false), ``{kept}`` (the other). ``requirements``: which releases of a
     library its own need, oldest first. ``late_cuts``: of which releases cuts are that not all have. ``counts_apart``:
     aliases whose releases are not those of the program.
+    ``restarted``: releases of that number and above are older than all others: it counted anew since.
     ``release``: that was said, of the program by the name ``named``; empty: as it is today. ``release_note``: which
     releases of a library follow from it, or that nothing is known of it.
     """
@@ -170,6 +171,7 @@ class Program:
     requirements: tuple[Requirement, ...] = ()
     late_cuts: Mapping[Cut, Releases] = field(default_factory=lambda: MappingProxyType({}))
     counts_apart: tuple[str, ...] = ()
+    restarted: str = ""
     release: str = ""
     named: str = ""
     release_note: str = ""

@@ -86,6 +86,9 @@ MEGATRON_LM = Program(
     name="megatron-lm",
     title="Megatron-LM",
     aliases=("megatron", "megatron-core", "megatron-swift"),
+    counts_apart=("megatron-swift",),
+    restarted="2",  # Megatron-LM 2.5 and 3.0 are of 2021 and 2022, Megatron-Core 0.1 of 2023
+    late_cuts={"context": Releases(since="0.4")},  # megatron/arguments.py, --context-parallel-size
     strategies=("ddp", "zero1"),
     plain_loss=LOSS_IN_PLACE,  # without --cross-entropy-loss-fusion it is its own all the same
     lacks=(compiles_functions_alone("megatron/core/jit.py"), NO_8BIT_ADAM),
@@ -99,6 +102,13 @@ MEGATRON_LM = Program(
         Fact(name="kernels", value="fused", source="megatron/core/transformer/transformer_config.py, "
              "transformer_impl", is_default=True),
         LOSS_IN_PLACE,
+        Fact(name="flash_attention", value=False, source="megatron/arguments.py, transformer_impl local without "
+             "--use-flash-attn, up to core 0.5; with it --flash-attention", releases=Releases(until="0.6"),
+             is_default=True),
+        Fact(name="native_attention", value=False, source="megatron/core/transformer/dot_product_attention.py and "
+             "flash-attn 2, up to core 0.5", releases=Releases(until="0.6"), is_default=True),
+        Fact(name="keeps_least", value=False, source="megatron/core/fusions: no fused_bias_swiglu.py up to core 0.4",
+             needs={"kernels": "fused"}, releases=Releases(until="0.5")),
         Fact(name="native_attention", value=True, source="megatron/core/transformer/transformer_config.py, "
              "attention_backend", is_default=True),
         Fact(name="gradient_bytes", value=4, source="megatron/training/arguments.py, "

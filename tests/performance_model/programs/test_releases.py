@@ -180,7 +180,7 @@ def test_the_step_of_attention_that_is_open_is_of_either() -> None:
         ("torchtune==0.6.1", "torchtune", "loss", ("fused", "chunked"), {}),
         ("torchtune==0.3.0", "torchtune==0.3.1", "fused_optimizer", (False, True), {}),
         ("torchtitan==0.0.2", "torchtitan==0.1.0", "loss", ("plain", "fused"), {"compile": True}),
-        ("unsloth==2024.11.7", "unsloth==2024.12", "loss", ("fused", "chunked"), {}),
+        ("unsloth==2024.11.7", "unsloth==2024.12", "loss", ("narrow", "chunked"), {}),
         ("unsloth==2024.3", "unsloth==2024.4", "offloads_activations", (False, True), {}),
         ("trl==1.6", "trl==1.7", "loss", ("transformers-whole", "chunked"), {"kernels": "plain"}),
         ("trl==0.26.2", "trl==0.27", "upcast", (True, False), {"lora_rank": 16, "qlora": True}),
@@ -192,6 +192,22 @@ def test_a_program_of_before_and_of_after(
 ) -> None:
     named = {"activation_checkpointing": True} | options
     assert tuple(getattr(asked(one, **named).setup, field) for one in (older, newer)) == values
+
+
+def test_megatron_stored_scores_up_to_core_0_5() -> None:
+    """Its own kernels did unless they were told --use-flash-attn; Transformer Engine's are its default since 0.6."""
+    options: dict[str, Any] = {"model": "gpt2-xl", "gpu": "v100", "world_size": 8, "batch_size": 4, "dropout": False}
+    older, newer = (estimate(asked(f"megatron-core=={one}", **options)) for one in ("0.5", "0.6"))
+    assert (older.request.setup.flash_attention, newer.request.setup.flash_attention) == (False, True)
+    assert older.peak > 1.2 * newer.peak
+    assert not older.request.setup.wide_scores  # its fused softmax is in 16 bits
+
+
+def test_megatron_lm_3_is_older_than_core_0_1() -> None:
+    """Of 2022: the numbers began anew with Megatron-Core."""
+    assert not asked("megatron-lm==3.0").setup.flash_attention
+    assert "context" not in program_named("megatron-lm==3.0").cuts
+    assert "context" in program_named("megatron-lm==0.12").cuts
 
 
 def test_of_a_release_that_nobody_knows_it_is_as_today() -> None:

@@ -5,6 +5,13 @@ Read in November 2026.
 
 from raybench.performance_model.programs.of_transformers import WITH_LIGER
 from raybench.performance_model.programs.program import COMPILED, COMPUTED, EAGER, FSDP, Fact, Lack, Program
+from raybench.performance_model.programs.releases import Releases
+from raybench.performance_model.programs.releases_of_transformers import (
+    FROZEN_INPUTS,
+    LLAMA_RECIPES_NEEDS,
+    LOSS_OF_PLAIN_KERNELS,
+    STORED_SCORES,
+)
 
 _DSCHAT = "applications/DeepSpeed-Chat/training/step1_supervised_finetuning/main.py"
 _MASKED_CE = "nemo_automodel/components/loss/masked_ce.py, MaskedCrossEntropy of logits.float()"
@@ -236,7 +243,46 @@ H2O_LLMSTUDIO = Program(
     ),
 )  # fmt: skip
 
+_RECIPES = "src/llama_recipes"
+# Its releases of 2023 and 2024 are those of llama-recipes; llama-cookbook, as it is called since 2025, counts on.
+LLAMA_RECIPES = Program(
+    name="llama-recipes",
+    title="llama-recipes",
+    aliases=("llama-cookbook",),
+    strategies=(*FSDP, "ddp"),  # of several ranks by FSDP alone
+    methods=("full", "lora", "qlora"),
+    timing="transformers",
+    requirements=LLAMA_RECIPES_NEEDS,
+    settings="--batch_size_training {batch} --gradient_accumulation_steps {accumulation} --context_length {length}",
+    facts=(
+        Fact(name="compiled", value=False, source=f"{_RECIPES}/finetuning.py"),
+        Fact(name="kernels", value="plain", source=f"{_RECIPES}/finetuning.py, models of transformers"),
+        *LOSS_OF_PLAIN_KERNELS,
+        Fact(name="loss", value="transformers", source=f"{_RECIPES}/utils/train_utils.py, model(**batch).loss"),
+        Fact(name="parameter_bytes", value=4, source=f"{_RECIPES}/finetuning.py, from_pretrained without a type, up to "
+             "0.0.2", strategies=FSDP, releases=Releases(until="0.0.3"), is_default=True),
+        Fact(name="parameter_bytes", value=COMPUTED, source=f"{_RECIPES}/finetuning.py, torch_dtype, from 0.0.3 on",
+             strategies=FSDP, is_default=True),
+        Fact(name="reduce_bytes", value=COMPUTED, source=f"{_RECIPES}/policies/mixed_precision.py, bfSixteen",
+             strategies=FSDP),
+        Fact(name="reduces_each", value=True, source=f"{_RECIPES}/utils/train_utils.py, without no_sync",
+             strategies=FSDP),
+        Fact(name="on_streams", value=True, source=f"{_RECIPES}/finetuning.py, FSDP(...)", strategies=FSDP),
+        Fact(name="holds_inputs", value=False, source=f"{_RECIPES}/policies/activation_checkpointing_functions.py, "
+             "NO_REENTRANT", methods=("lora", "qlora")),
+        Fact(name="fused_optimizer", value=False, source=f"{_RECIPES}/finetuning.py, optim.AdamW"),
+        Fact(name="upcast", value=True, source=f"{_RECIPES}/finetuning.py, prepare_model_for_kbit_training, up to "
+             "0.0.2", strategies=("ddp",), methods=("qlora",), releases=Releases(until="0.0.3")),
+        Fact(name="upcast", value=False, source=f"{_RECIPES}/finetuning.py, without prepare_model_for_kbit_training",
+             methods=("qlora",)),
+        Fact(name="adapter_dropout", value=True, source=f"{_RECIPES}/configs/peft.py, lora_dropout 0.05",
+             methods=("lora", "qlora"), is_default=True),
+        *FROZEN_INPUTS,
+        *STORED_SCORES,
+    ),
+)  # fmt: skip
+
 OF_OTHERS: tuple[Program, ...] = (
     *(RAYBENCH, NEMO_AUTOMODEL, PRIME_RL, VERL, OPENRLHF, MEGATRON_DEEPSPEED, INTERNEVO),
-    *(DEEPSPEED, DEEPSPEED_CHAT, H2O_LLMSTUDIO),
+    *(DEEPSPEED, DEEPSPEED_CHAT, H2O_LLMSTUDIO, LLAMA_RECIPES),
 )

@@ -212,7 +212,8 @@ UNSLOTH = Program(
         Fact(name="keeps_least", value=True, source="unsloth/kernels/fast_lora.py, LoRA_MLP",
              needs={"kernels": "fused"}),
         Fact(name="loss", value="narrow", source="unsloth/kernels/cross_entropy_loss.py, of whole logits in 16 bits, "
-             "and accelerate/utils/operations.py, convert_outputs_to_fp32, of what the model gives: up to 2024.11.7", releases=Releases(until="2024.11.8"), is_default=True),
+             "and accelerate/utils/operations.py, convert_outputs_to_fp32, of what the model gives: up to 2024.11.7",
+             releases=Releases(until="2024.11.8"), is_default=True),
         Fact(name="loss", value="chunked", source="unsloth/models/llama.py, unsloth_fused_ce_loss, from "
              "August 2025 on; Cut Cross-Entropy from November 2024 on"),
         Fact(name="offloads_activations", value=False, source="unsloth/models/llama.py, use_gradient_checkpointing "

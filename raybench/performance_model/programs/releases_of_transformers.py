@@ -55,8 +55,9 @@ STORED_SCORES: tuple[Fact, ...] = (
 _SHIFTED = "transformers/loss/loss_utils.py, ForCausalLMLoss: shift_logits, a copy, up to 4.48"
 _WHOLE = "transformers/loss/loss_utils.py, ForCausalLMLoss: labels are shifted, from 4.49 on"
 _PLAIN: Mapping[str, str] = MappingProxyType({"kernels": "plain"})
-# Before what a program has of it today; Liger's comes first, which has a loss of its own.
-LOSS_OF_RELEASES: tuple[Fact, ...] = (
+# Before what a program has of it today: with kernels that are plain, and where its users may take Liger's, whose own
+# comes first.
+LOSS_OF_PLAIN_KERNELS: tuple[Fact, ...] = (
     Fact(name="loss", value="narrow", strategies=_ZERO, families=_NARROW_LOGITS, releases=until("4.48"), needs=_PLAIN,
          source="transformers/models/gpt2/modeling_gpt2.py, CrossEntropyLoss of logits that nothing casts up"),
     Fact(name="loss", value="narrow", strategies=_ZERO, families=("gpt_neox",), releases=until("4.49"), needs=_PLAIN,
@@ -65,10 +66,18 @@ LOSS_OF_RELEASES: tuple[Fact, ...] = (
          source="transformers/models/llama/modeling_llama.py: logits.float() from 4.31 on"),
     Fact(name="loss", value="transformers", releases=until("4.49"), needs=_PLAIN, source=_SHIFTED),
     Fact(name="loss", value="transformers-whole", releases=since("4.49"), needs=_PLAIN, source=_WHOLE),
+)  # fmt: skip
+LOSS_OF_RELEASES: tuple[Fact, ...] = (
+    *LOSS_OF_PLAIN_KERNELS,
     Fact(name="loss", value="transformers", releases=until("4.49"), is_open=True,
          source=f"{_SHIFTED}; in chunks with --kernels fused (Liger)"),
     Fact(name="loss", value="transformers-whole", releases=since("4.49"), is_open=True,
          source=f"{_WHOLE}; in chunks with --kernels fused (Liger)"),
+)  # fmt: skip
+# 4.43.0 and bitsandbytes 0.43.2 are of the same week, July 2024; who has one of before may have a newer other.
+FROZEN_INPUTS: tuple[Fact, ...] = (
+    Fact(name="frozen_inputs", value="kept", methods=("qlora",), releases=until("4.43"), is_open=True,
+         source="bitsandbytes/autograd/_functions.py, MatMul4Bit: inputs saved up to 0.43.1 (July 2024)"),
 )  # fmt: skip
 # Of the Trainer. With DeepSpeed, whose file may name an optimizer of its own, that stays open.
 TRAINER_OF_RELEASES: tuple[Fact, ...] = (
@@ -80,9 +89,7 @@ TRAINER_OF_RELEASES: tuple[Fact, ...] = (
          releases=until("5"), is_default=True, source="transformers/modeling_utils.py, use_reentrant True, up to 4"),
     Fact(name="holds_inputs", value=False, strategies=FSDP, methods=_ADAPTERS, needs={"checkpointing": True},
          releases=since("5"), is_default=True, source="transformers/modeling_utils.py, use_reentrant False, from 5 on"),
-    # 4.43.0 and bitsandbytes 0.43.2 are of the same week, July 2024; who has one of before may have a newer other
-    Fact(name="frozen_inputs", value="kept", methods=("qlora",), releases=until("4.43"), is_open=True,
-         source="bitsandbytes/autograd/_functions.py, MatMul4Bit: inputs saved up to 0.43.1 (July 2024)"),
+    *FROZEN_INPUTS,
 )  # fmt: skip
 # parallelism_config of its TrainingArguments, by which accelerate cuts layers and sequences.
 CUTS_OF_RELEASES: Mapping[Cut, Releases] = MappingProxyType({"tensor": since("4.56"), "context": since("4.56")})
@@ -145,6 +152,9 @@ MS_SWIFT_NEEDS = _needs(
     ("2.2", "4.33", "4.42"), ("2.4", "4.33", "4.44"), ("2.5", "4.33", "4.45"), ("3.1", "4.40", "4.47"),
     ("", "4.46", ""),
 )  # fmt: skip
+LLAMA_RECIPES_NEEDS = _needs(
+    "requirements.txt", ("0.0.2", "4.31", ""), ("0.0.3", "4.40", ""), ("0.0.4.post1", "4.43.1", ""), ("", "4.45.1", "")
+)
 OPEN_INSTRUCT_NEEDS = _needs("pyproject.toml", ("0.1", "", ""), ("0.3", "4.57", ""), ("", "5.4", ""))
 UNSLOTH_NEEDS = _needs(
     "pyproject.toml",

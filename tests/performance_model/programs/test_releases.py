@@ -184,14 +184,23 @@ def test_the_step_of_attention_that_is_open_is_of_either() -> None:
         ("unsloth==2024.3", "unsloth==2024.4", "offloads_activations", (False, True), {}),
         ("trl==1.6", "trl==1.7", "loss", ("transformers-whole", "chunked"), {"kernels": "plain"}),
         ("trl==0.26.2", "trl==0.27", "upcast", (True, False), {"lora_rank": 16, "qlora": True}),
+        ("llama-recipes==0.0.2", "llama-cookbook==0.0.5", "parameter_bytes", (4, 2), {"strategy": "fsdp"}),
+        ("llama-recipes==0.0.2", "llama-recipes==0.0.3", "upcast", (True, False), {"lora_rank": 8, "qlora": True}),
         ("llama-factory==0.4.0", "llama-factory==0.5.0", "adapter_dropout", (True, False), {"lora_rank": 16}),
     ],
 )
 def test_a_program_of_before_and_of_after(
     older: str, newer: str, field: str, values: tuple[Any, Any], options: dict[str, Any]
 ) -> None:
-    named = {"activation_checkpointing": True} | options
+    named = {"activation_checkpointing": True, "world_size": 8 if "strategy" in options else 1} | options
     assert tuple(getattr(asked(one, **named).setup, field) for one in (older, newer)) == values
+
+
+def test_a_loss_that_users_do_not_choose_is_not_opened_by_a_release_that_may_have_either() -> None:
+    """llama-recipes has no Liger: which of transformers' two it is, as today, and no loss in chunks."""
+    request = asked("llama-recipes==0.0.1", strategy="fsdp", world_size=8)
+    assert (request.loss_known, request.setup.loss) == (True, "transformers")
+    assert least_setup(request).loss == "transformers-whole"
 
 
 def test_megatron_stored_scores_up_to_core_0_5() -> None:

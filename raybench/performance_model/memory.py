@@ -287,7 +287,7 @@ def _parameters(model: Transformer, setup: TrainingSetup) -> float:
         return float(model.parameters * setup.stored_bytes)
     adapters = model.lora_parameters(setup.lora_rank, setup.lora_targets) * setup.stored_bytes
     if not setup.quantized:
-        return float(model.parameters * setup.compute_bytes + adapters)
+        return float(model.parameters * setup.base_bytes + adapters)
     packed = model.linear_parameters
     return packed * PACKED_BYTES[setup.packing] + (model.parameters - packed) * setup.kept_bytes + adapters
 

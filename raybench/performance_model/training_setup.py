@@ -157,6 +157,9 @@ class TrainingSetup:
     # Adapters over a frozen base, which is in the compute type or packed.
     lora_rank: int = 0  # 0: everything is trained
     lora_targets: tuple[str, ...] = ()
+    # The base that is not packed is stored in the parameters' type, as a model is that nobody loads in another: FSDP
+    # shards it so, and gathers it in the compute type.
+    wide_base: bool = False
     adapter_dropout: bool = False  # before each adapter
     quantized: bool = False
     packing: Packing = "nf4"  # whose kernels unpack it at their own speeds (bitsandbytes and torchao, or GPTQ's)
@@ -334,6 +337,11 @@ class TrainingSetup:
     def kept_bytes(self) -> int:
         """An element of a frozen base, where it is not in 4 bits."""
         return _FP32_BYTES if self.upcast else self.compute_bytes
+
+    @property
+    def base_bytes(self) -> int:
+        """An element of a frozen base of which nothing is packed, as it is stored."""
+        return self.parameter_bytes if self.wide_base and self.is_sharded else self.compute_bytes
 
     @property
     def has_separate_kernels(self) -> bool | None:

@@ -57,6 +57,8 @@ _FSDP2 = (
 _DTENSORS = ("TP benchmarking tool (Qwen3-32B, TP 8)",)
 # Quantized bases that are prepared by peft, which casts what is not packed to fp32 (prepare_model_for_kbit_training).
 _CAST_UP = ("Vertex OpenLLaMA", "TRL 824", "alpaca-lora", "Chinese-Vicuna")
+# A base that was loaded without a type, and sharded in fp32.
+_WIDE_BASE = ("llama-recipes on RTX 3090", "llama-cookbook 41", "llama-cookbook 41 outputs kept")
 # Loops of their own over transformers' model, which does not know that its blocks are computed again.
 _KEEP_OUTPUTS = ("DLRover ATorch", "llama-cookbook 41 outputs kept")
 # Models that were made before DeepSpeed was told of them: the script says so, and of the first its memory.
@@ -203,6 +205,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         dtensors=True if row["source"] in _DTENSORS else None,
         gathers_8bit=row["source"] in _GATHER_8BIT and row["dtype"] == "fp8",
         keeps_outputs=row["source"] in _KEEP_OUTPUTS and row["strategy"] == "fsdp",
+        wide_base=row["source"] in _WIDE_BASE,
         joined_projections=row["source"] in _JOINED,
         masked_attention=True if row["source"] in _MASKED else False if row["source"] in _NOT_MASKED else None,
         offload="none" if row["offload"] in ("", "activations") else row["offload"],  # type: ignore[arg-type]

@@ -263,6 +263,8 @@ LLAMA_RECIPES = Program(
              "0.0.2", strategies=FSDP, releases=Releases(until="0.0.3"), is_default=True),
         Fact(name="parameter_bytes", value=COMPUTED, source=f"{_RECIPES}/finetuning.py, torch_dtype, from 0.0.3 on",
              strategies=FSDP, is_default=True),
+        Fact(name="wide_base", value=True, source=f"{_RECIPES}/finetuning.py, from_pretrained without a type, up to "
+             "0.0.2", strategies=FSDP, methods=("lora",), releases=Releases(until="0.0.3"), is_default=True),
         Fact(name="reduce_bytes", value=COMPUTED, source=f"{_RECIPES}/policies/mixed_precision.py, bfSixteen",
              strategies=FSDP),
         Fact(name="reduces_each", value=True, source=f"{_RECIPES}/utils/train_utils.py, without no_sync",

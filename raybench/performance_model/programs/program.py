@@ -51,6 +51,7 @@ LABELS = SIZES | {
     "flash_attention": "flash attention",
     "upcast": "base cast up",
     "packing": "packing",
+    "wide_base": "base stored in the adapters' type",
     "frozen_inputs": "inputs of frozen layers",
     "optimizer_weights": "weights in the optimizer",
     "adapter_dropout": "dropout of adapters",

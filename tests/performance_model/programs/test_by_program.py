@@ -32,6 +32,7 @@ MOST_OFF = {
     "llama-factory": 0.11,
     "trl": 0.20,
     "torchtune": 0.1,
+    "llama-recipes": 0.12,  # its base was sharded in fp32 up to 0.0.2
 }
 
 

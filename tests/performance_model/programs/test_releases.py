@@ -203,6 +203,16 @@ def test_a_loss_that_users_do_not_choose_is_not_opened_by_a_release_that_may_hav
     assert least_setup(request).loss == "transformers-whole"
 
 
+def test_a_base_that_is_loaded_without_a_type_is_sharded_in_fp32() -> None:
+    """llama-recipes up to 0.0.2: of LoRA of Llama 2 7B on 4 GPUs 15.2 GiB were active, 12.1 told."""
+    options = {"strategy": "fsdp", "world_size": 4, "lora_rank": 8, "batch_size": 4, "activation_checkpointing": True}
+    older, newer = (estimate(asked(f"llama-recipes=={one}", **options)) for one in ("0.0.2", "0.0.3"))
+    shard = 6_738_415_616 / 4
+    assert older.memory.parameters - newer.memory.parameters == pytest.approx(2 * shard, rel=0.01)
+    whole = {"strategy": "ddp", "world_size": 1, "lora_rank": 8}
+    assert asked("llama-recipes==0.0.2", **whole).setup.base_bytes == 2
+
+
 def test_megatron_stored_scores_up_to_core_0_5() -> None:
     """Its own kernels did unless they were told --use-flash-attn; Transformer Engine's are its default since 0.6."""
     options: dict[str, Any] = {"model": "gpt2-xl", "gpu": "v100", "world_size": 8, "batch_size": 4, "dropout": False}

@@ -234,7 +234,7 @@ def test_each_loss_is_one_of_the_option_or_in_words() -> None:
     assert not {*option.type.choices} & {*LOSSES}
     asked = ("--world-size", "8", "--gpu", "H100", "--program")
     assert told(*asked, "megatron-lm")["basis"]["loss"].startswith("fused over fp32 logits, as Megatron-LM")
-    assert "loss in 16 bits throughout" in told(*asked, "openrlhf")["taken"]
+    assert "loss in 16 bits throughout" in told(*asked, "fms-fsdp", "--no-compile")["taken"]
 
 
 def test_a_fused_loss_is_given_logits_that_transformers_has_cast_up() -> None:

@@ -1,6 +1,7 @@
 """Programs that cut models as Megatron-LM does, each with what its files say (read in November 2026)."""
 
 from raybench.performance_model.programs.program import COMPUTED, Fact, Lack, Program
+from raybench.performance_model.programs.releases import Releases
 
 _OF_MEGATRON = "megatron/core"
 
@@ -128,6 +129,8 @@ COLOSSALAI = Program(
     selective="it computes all of a block again",
     facts=(
         Fact(name="compiled", value=False, source="colossalai/booster/booster.py"),
+        Fact(name="loss", value="transformers", source="colossalai/shardformer/modeling/llama.py: transformers' own",
+             releases=Releases(until="0.3.5")),
         Fact(name="loss", value="transformers", source="colossalai/shardformer/modeling/llama.py: transformers' own up "
              "to 0.3, dist_cross_entropy in the model's type after", is_open=True),
         Fact(name="native_attention", value=False, source="colossalai/shardformer/layer/attn.py, flash-attn 2",

@@ -108,6 +108,8 @@ VERL = Program(
              is_default=True),
         Fact(name="reduce_bytes", value=4, source="verl/trainer/fsdp_sft_trainer.py, reduce_dtype"),
         Fact(name="reduces_each", value=True, source="verl/trainer/fsdp_sft_trainer.py, which sets no gradient sync"),
+        Fact(name="on_streams", value=True, source="verl/trainer/fsdp_sft_trainer.py, FSDP(...), before 0.4",
+             releases=Releases(until="0.4")),
         Fact(name="on_streams", value=False, source="verl/trainer/config/sft_trainer.yaml, strategy fsdp2, from "
              "May 2025 on",
              is_default=True),
@@ -123,7 +125,16 @@ OPENRLHF = Program(
     facts=(
         Fact(name="compiled", value=False, source="openrlhf/cli/train_sft.py", is_default=True),
         Fact(name="keeps_least", value=True, source="liger_kernel/ops/swiglu.py", needs={"kernels": "fused"}),
-        Fact(name="loss", value="narrow", source="openrlhf/models/utils.py, log_probs_from_logits in 16 bits"),
+        Fact(name="loss", value="transformers", source="openrlhf/models/loss.py, GPTLMLoss of a shifted copy of logits "
+             "that transformers has cast up, before 4.45", releases=Releases(until="0.4.6")),
+        Fact(name="loss", value="narrow", source="openrlhf/models/loss.py, GPTLMLoss of a shifted copy in 16 bits",
+             releases=Releases(until="0.5.6")),
+        Fact(name="loss", value="transformers", source="openrlhf/models/actor.py, logits to fp32, and GPTLMLoss of a "
+             "shifted copy", releases=Releases(until="0.7")),
+        Fact(name="loss", value="fused-fp32", source="openrlhf/models/actor.py, logits to fp32, and utils.py, "
+             "flash_attn's cross entropy"),
+        Fact(name="flash_attention", value=False, source="openrlhf/models/actor.py, eager without --flash_attn, up to "
+             "0.8.9; with it --flash-attention", releases=Releases(until="0.8.10"), is_default=True),
         Fact(name="gradient_bytes", value=COMPUTED, source="openrlhf/cli/train_sft.py, ds.grad_accum_dtype",
              strategies=("zero2",), is_default=True),
         Fact(name="upcast", value=False, source="openrlhf/models/actor.py", methods=("qlora",)),

@@ -394,9 +394,24 @@ def _way(request: EstimateRequest, samples_per_rank: int, fitting_only: bool = F
         largest = largest_batch(model, fitting, request.layout, most, most=upper, accumulation=times)
         batch = next(size for size in range(largest, 0, -1) if _divides(size, samples_per_rank, request.layout))
         found = Way(estimate=_estimate(asked, batch, samples_per_rank), fits=True if is_sure else None)
-        return _with_room(found) if is_sure else found
+        if not is_sure:
+            return found
+        held = _held(found)
+        if held is not None or fitting_only:
+            return held and _with_room(held)
     single = _estimate(asked, 1, samples_per_rank)
     return Way(estimate=single, fits=None if single.fits is None else False)
+
+
+def _held(way: Way) -> Way | None:
+    """The way with the largest micro-batch that fits whatever is meant, of which one form alone was searched for.
+
+    The other form of FSDP, say, takes memory on streams of its own. None where no micro-batch does.
+    """
+    smaller: Way | None = way
+    while smaller is not None and not smaller.estimate.fits:
+        smaller = with_fewer_samples(smaller)
+    return smaller
 
 
 def _divides(batch: int, samples: int, layout: Layout) -> bool:

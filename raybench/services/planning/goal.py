@@ -85,11 +85,8 @@ def judged(
     open_ones = [name for name, verdict in verdicts if verdict == "unknown"]
     lead = f"misses {' and '.join(missed)}: " if missed else ""
     if open_ones and not missed:
-        lead = (
-            "may fit, with the leanest kernels and loss: "
-            if "fits" in open_ones
-            else f"may miss {' and '.join(open_ones)}: "
-        )
+        may_fit = "may fit, too near to tell: " if request.is_known else "may fit, with the leanest kernels and loss: "
+        lead = may_fit if "fits" in open_ones else f"may miss {' and '.join(open_ones)}: "
     verdict = "critical" if missed else "unknown" if open_ones else "ok"
     return Conclusion(verdict=verdict, reason=lead + _figures(best, request))  # type: ignore[arg-type]  # as above
 
@@ -126,7 +123,8 @@ def _size(best: "TrainingWay", request: "EstimateRequest") -> str:
     left = round(memory / 2**30) - round(peak)
     told = [f"{left} left"] if left > 0 else []
     if left <= 0 and best.least_peak < best.peak:
-        told.append(f"{best.least_peak / 2**30:.0f} with fused kernels and loss")
+        least = f"{best.least_peak / 2**30:.0f}"
+        told.append(f"{least} at least" if request.is_known else f"{least} with fused kernels and loss")
     return f"{peak:.0f} of {memory / 2**30:.0f} GiB" + (f" ({', '.join(told)})" if told else "")
 
 

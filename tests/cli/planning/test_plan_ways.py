@@ -246,3 +246,25 @@ def test_nothing_is_told_to_fit_a_memory_that_is_not_known() -> None:
     """Each way had the samples of a whole step in one micro-batch, 1,354 GiB of DDP, and ``fits`` was true."""
     ways = planned("llama-8b", code=3)["ways"]
     assert {(way["fits"], way["batch_size"]) for way in ways} == {(None, 1)}
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "code"),
+    [
+        ("deepseek-v2-lite", ("--gpu", "V100", "--gpus-per-node", "4", "--method", "qlora"), 0),
+        ("gpt2", ("--gpu", "RTX 2080 Ti", "--method", "lora", "--samples-per-step", "1024"), 0),
+        ("phi-4", ("--gpu", "4090", "--nodes", "5", "--dtype", "tf32", "--loss", "chunked", "--method", "lora"), 3),
+    ],
+)
+def test_no_way_fits_whose_most_is_more_than_the_gpu_has(model: str, options: tuple[str, ...], code: int) -> None:
+    """Of FSDP in a form that nobody says one was searched for: 12 GiB were told to fit 11."""
+    plan = planned(model, *options, code=code)
+    assert all(way["peak"] <= plan["device_bytes"] for way in plan["ways"] if way["fits"])
+    assert any(way["fits"] for way in plan["ways"]) is (code == 0)
+
+
+def test_what_is_said_is_not_told_to_decide_whether_it_fits() -> None:
+    asked = ("phi-4", "--gpu", "4090", "--nodes", "5", "--dtype", "tf32", "--method", "lora", "--loss", "chunked")
+    said = planned(*asked, "--kernels", "plain", "--sequence-length", "5000", code=3)["reason"]
+    assert "kernels and loss" not in said
+    assert "too near to tell" in said

@@ -42,6 +42,11 @@ def planned(*arguments: str) -> dict[str, Any]:
     return found
 
 
+def _model_of(program: Program) -> str:
+    """One that it trains."""
+    return "llama-8b" if program.families is None or not program.families.lack("llama") else "gpt2"
+
+
 def test_what_a_program_has_is_taken_with_the_file_that_says_so() -> None:
     """Compiled by torchtitan, kernels are fused, and the loss is at most: as if each had been said."""
     found = told(*ON_64, "--program", "torchtitan", "--compile")
@@ -106,7 +111,8 @@ def test_what_a_program_leaves_to_its_users_stays_open() -> None:
     ],
 )
 def test_an_option_that_a_program_has_not_is_refused(program: str, said: str, other: str) -> None:
-    asked = ("--model", "gpt2", "--world-size", "8", "--gpu", "H100", "--gradient-accumulation-steps", "2")
+    model = _model_of(program_named(program))
+    asked = ("--model", model, "--world-size", "8", "--gpu", "H100", "--gradient-accumulation-steps", "2")
     with pytest.raises(UsageError, match=f"has no {said} "):
         told(*asked, "--program", program, *said.split())
     assert told(*asked, "--program", program, *other.split())["program"] == program
@@ -150,7 +156,7 @@ def test_what_a_program_has_not_is_refused(program: str, arguments: tuple[str, .
 @pytest.mark.parametrize("ranks", [1, 8])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
 def test_where_nobody_says_the_strategy_is_one_that_the_program_has(program: Program, ranks: int) -> None:
-    options = EstimateOptions(gpu="h100", world_size=ranks, program=program.name)
+    options = EstimateOptions(gpu="h100", world_size=ranks, program=program.name, model=_model_of(program))
     request = with_program(checked(estimate_request(options)))
     assert request.setup.strategy in program.strategies
     assert (
@@ -322,7 +328,7 @@ class TestTable:
         assert all(fact.name in fields and fact.source for fact in (*program.planned, *program.facts))
         taken: set[str] = set()
         for strategy in program.strategies:
-            options = EstimateOptions(strategy=strategy, gpu="h100", program=program.name)
+            options = EstimateOptions(strategy=strategy, gpu="h100", program=program.name, model=_model_of(program))
             request = estimate_request(options)
             assert refused(program, request) is None
             taken |= {fact.name for fact in with_program(request).taken}
@@ -365,3 +371,30 @@ def test_a_plan_tells_the_trainer_to_reduce_each_where_it_heeds_that(release: st
     whole = [way for way in sharded if way["tensor_parallel"] == way["context_parallel"] == 1]
     assert whole
     assert {any("sync_each_batch" in line for line in way["launch"]) for way in whole} == {is_told}
+
+
+@pytest.mark.parametrize(
+    ("program", "model", "has"),
+    [
+        ("unsloth", "gpt2", "llama-8b"),
+        ("torchtitan", "pythia-6.9b", "llama-8b"),
+        ("torchtune", "mixtral-8x7b", "mistral-7b"),
+        ("litgpt", "gpt2", "pythia-6.9b"),
+        ("nanogpt", "llama-8b", "gpt2-xl"),
+        ("fms-fsdp", "mistral-7b", "llama-8b"),
+    ],
+)
+def test_a_model_that_a_program_has_no_code_for_is_refused(program: str, model: str, has: str) -> None:
+    machine = ("--program", program, "--gpu", "H100")
+    with pytest.raises(UsageError, match=r"has no .* \(.*\); it trains .* \(--model\)"):
+        told("--model", model, *machine)
+    with pytest.raises(UsageError, match="has no "):
+        planned(model, *machine)
+    assert told("--model", has, *machine)["program"] == program
+
+
+def test_a_model_of_no_known_family_is_taken_by_any_program() -> None:
+    """A module that is counted may be anything, and so may a program be changed for it."""
+    for program in PROGRAMS:
+        assert program.families is None or not program.families.lack("")
+        assert program.families is None or bool(program.families.only) != bool(program.families.none_of)

@@ -106,8 +106,8 @@ CUT = (
         "--strategy fsdp --activation-checkpointing --tensor-parallel 4 --world-size 128",
     ),
     (
-        replace(_H100, program="nanogpt", gpu="A100-40GB"),
-        "--program transformers --strategy fsdp --activation-checkpointing",
+        replace(_H100, program="nanogpt", gpu="A10", model="gpt2-xl"),
+        "--program transformers --strategy fsdp",
     ),
 )
 

@@ -1,6 +1,17 @@
 """Programs of PyTorch's own kernels and parallelisms, each with what its files say (read in November 2026)."""
 
-from raybench.performance_model.programs.program import COMPILED, COMPUTED, EAGER, FSDP, Fact, Lack, Program
+from raybench.performance_model.programs.program import (
+    COMPILED,
+    COMPUTED,
+    EAGER,
+    FSDP,
+    NOT_ROTARY,
+    OF_LAYER_NORM,
+    Fact,
+    Families,
+    Lack,
+    Program,
+)
 from raybench.performance_model.programs.releases import Releases
 
 # Whose instructions their attention has, PyTorch's scaled_dot_product_attention, is left open: on Hopper and Blackwell
@@ -11,6 +22,11 @@ TORCHTUNE = Program(
     name="torchtune",
     title="torchtune",
     strategies=FSDP,
+    families=Families(
+        none_of=(*NOT_ROTARY, *OF_LAYER_NORM, "mixtral", "olmoe", "dbrx", "deepseek_v2", "deepseek_v3"),
+        has="Llama, Mistral, Gemma, Phi-3 and 4, Qwen and SmolLM",
+        source="torchtune/models",
+    ),
     lacks=(
         Lack(option="--reduce-last", name="reduces_each", value=False, source="recipes/full_finetune_distributed.py "
              "sets no gradient sync"),
@@ -62,6 +78,9 @@ LITGPT = Program(
     title="LitGPT",
     aliases=("lit-gpt",),
     strategies=FSDP,
+    families=Families(
+        none_of=NOT_ROTARY, has="models with rotary positions", source="litgpt/model.py, which has no other ones"
+    ),
     cuts=("tensor",),
     methods=("full", "lora", "qlora"),
     selective="it computes all of a block again",
@@ -99,6 +118,7 @@ NANOGPT = Program(
     name="nanogpt",
     title="nanoGPT",
     strategies=("ddp",),
+    families=Families(only=("gpt2",), has="GPT-2", source="model.py, GPT"),
     lacks=(
         Lack(option="--dtype fp8", name="dtype", value="fp8", source="train.py, dtype"),
         Lack(option="--offload-activations", name="offloads_activations", value=True, source="train.py"),
@@ -193,6 +213,7 @@ FMS_FSDP = Program(
     title="fms-fsdp",
     aliases=("foundation-model-stack",),
     strategies=FSDP,
+    families=Families(only=("llama",), has="Llama", source="main_training_llama.py, fms.models.llama"),
     selective="it computes again all of each so many a block",
     settings="--batch_size={batch} --seq_length={length} --fsdp_activation_checkpointing={checkpointing}",
     facts=(

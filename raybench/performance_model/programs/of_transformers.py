@@ -1,6 +1,16 @@
 """Programs that train models of transformers, each with what its files say (read in November 2026)."""
 
-from raybench.performance_model.programs.program import COMPILED, COMPUTED, FSDP, Fact, Method, Program
+from raybench.performance_model.programs.program import (
+    COMPILED,
+    COMPUTED,
+    FSDP,
+    NOT_ROTARY,
+    OF_LAYER_NORM,
+    Fact,
+    Families,
+    Method,
+    Program,
+)
 from raybench.performance_model.programs.releases import Releases
 from raybench.performance_model.programs.releases_of_transformers import (
     AXOLOTL_NEEDS,
@@ -201,6 +211,12 @@ UNSLOTH = Program(
     name="unsloth",
     title="Unsloth",
     strategies=("ddp",),
+    # what its own kernels are not of it leaves to transformers since March 2025, and refused before
+    families=Families(
+        none_of=(*NOT_ROTARY, *OF_LAYER_NORM),
+        has="models with rotary positions, RMSNorm and gated MLPs, and leaves others to transformers",
+        source="unsloth/models/loader.py, dispatch_model: llama, mistral, gemma, qwen2, qwen3",
+    ),
     requirements=UNSLOTH_NEEDS,
     methods=("full", *_ADAPTERS),
     settings=(

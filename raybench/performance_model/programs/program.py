@@ -13,6 +13,9 @@ Cut = Literal["tensor", "context", "pipeline", "expert"]
 Starts = Literal["", "torchtitan", "megatron-lm", "transformers", "raybench"]
 Value = bool | int | float | str
 
+# Models by ``model_type``: with a table of positions or a bias for distance, and with LayerNorm and rotary positions.
+NOT_ROTARY = ("gpt2", "gpt_bigcode", "gpt_neo", "opt", "bloom", "mpt")
+OF_LAYER_NORM = ("gpt_neox", "gptj", "codegen", "falcon", "phi")
 FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
 # Of what a fact ``needs``: by torch.compile, or not.
 COMPILED: Mapping[str, Value] = MappingProxyType({"compiled": True})
@@ -127,6 +130,23 @@ class Lack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Families:
+    """Models that a program has no code for, by ``model_type`` of their config.json, and the ``source`` that says so.
+
+    ``only``: those that it has alone; else ``none_of``: those that it surely has not. ``has``: what it has, in words.
+    """
+
+    source: str
+    has: str
+    only: tuple[str, ...] = ()
+    none_of: tuple[str, ...] = ()
+
+    def lack(self, family: str) -> bool:
+        """Whether a model is none of its; False of one whose family is not known."""
+        return bool(family) and (family not in self.only if self.only else family in self.none_of)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """A program: ``facts`` of it, of which the first that holds counts for a field.
 
@@ -135,7 +155,8 @@ class Program:
     spread are whole on tensor ranks; None: either. ``deals_sequences``: whether each of the ranks that a sequence is
     cut over has an early part and a late one. ``dtensors``: whether tensor ranks' products are DTensor's whatever the
     strategy; None: either. ``trains_given``: a model that its user has made, before DeepSpeed was
-    told of it or after. ``lacks``: options that it has not. ``fused_loss``: what ``--loss fused`` is of it, where that
+    told of it or after. ``lacks``: options that it has not. ``families``: which models it trains, where its list is
+    known. ``fused_loss``: what ``--loss fused`` is of it, where that
     is not a loss on logits in the compute type; ``plain_loss`` the same of ``--loss plain``. ``recomputes_modules``:
     whether it computes single modules again, as Megatron-LM. ``planned``: what a plan has it told, before its facts.
     ``timing``: the program by whose published step times it is judged (``step/spreads.py``). ``starts``: whose command
@@ -157,6 +178,7 @@ class Program:
     cuts: tuple[Cut, ...] = ()
     methods: tuple[Method, ...] = ("full",)
     lacks: tuple[Lack, ...] = ()
+    families: Families | None = None
     fused_loss: Fact | None = None
     plain_loss: Fact | None = None
     selective: bool | str = False

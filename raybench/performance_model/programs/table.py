@@ -23,7 +23,10 @@ from raybench.performance_model.programs.program import (
     COMPILED,
     EAGER,
     FSDP,
+    NOT_ROTARY,
+    OF_LAYER_NORM,
     Fact,
+    Families,
     Lack,
     Program,
     every_name,
@@ -46,6 +49,11 @@ TORCHTITAN = Program(
         Lack(option="--reduce-last", name="reduces_each", value=False, source="torchtitan/trainer.py sets no gradient "
              "sync"),
         Lack(option="--dropout", name="drops", value=True, source="torchtitan/models, which drop nothing"),
+    ),
+    families=Families(
+        none_of=(*NOT_ROTARY, *OF_LAYER_NORM),
+        has="models with rotary positions and RMSNorm",
+        source="torchtitan/models: llama3, llama4, qwen3, deepseek_v3, gpt_oss",
     ),
     selective=True,
     whole_experts=True,  # ranks of experts are those of shards and tensors (torchtitan/models/common/MOE_SHARDING.md)

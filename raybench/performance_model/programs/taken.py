@@ -125,7 +125,15 @@ def refused(program: Program, request: EstimateRequest) -> str | None:
     method = method_of(setup)
     if method not in program.methods:
         return f"{title} trains no adapters that way ({method}); it has {', '.join(program.methods)}"
-    return _lacking(program, request) or _refused_in_part(program, setup)
+    return _without(program, request) or _lacking(program, request) or _refused_in_part(program, setup)
+
+
+def _without(program: Program, request: EstimateRequest) -> str | None:
+    """The same of the model: one of those that it has no code for."""
+    families, model = program.families, request.model
+    if families is None or not families.lack(model.family):
+        return None
+    return f"{program.title} has no {model.name} ({families.source}); it trains {families.has} (--model)"
 
 
 def _lacking(program: Program, request: EstimateRequest) -> str | None:
@@ -158,7 +166,7 @@ def with_method(request: EstimateRequest) -> EstimateRequest:
     program = request.program
     if program is None:
         return request
-    lacking = _lacking(program, request) or _refused_in_part(program, request.setup)
+    lacking = _without(program, request) or _lacking(program, request) or _refused_in_part(program, request.setup)
     if method_of(request.setup) not in program.methods or lacking:
         checked(replace(request, setup=replace(request.setup, strategy=program.strategies[0])))
     return request

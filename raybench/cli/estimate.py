@@ -38,7 +38,7 @@ _OPTIONS: list[Any] = [
     click.option("--world-size", type=int, default=8, show_default=True, help="Ranks, one per GPU."),
     click.option("--gpus-per-node", type=int, help="Ranks a node.  [default: the node type's, else 8]"),
     click.option("--strategy", metavar="ddp|fsdp|zero1|...",
-                 help="How parameters, gradients and optimizer state are spread: ddp, zero1, zero2, fsdp, "
+                 help="How parameters, gradients and optimizer state are sharded: ddp, zero1, zero2, fsdp, "
                  "zero3, fsdp-grad-op, fsdp-hybrid; or distributed-optimizer, FULL_SHARD, HYBRID_SHARD, ...  "
                  "[default: the program's usual one, else ddp]"),
     click.option("--program", metavar="NAME[==RELEASE]", help="Which program trains: torchtitan, megatron-lm, "
@@ -47,8 +47,8 @@ _OPTIONS: list[Any] = [
                  "has them, where no option says otherwise."),
     click.option("--tensor-parallel", "--tp", type=int, default=1, show_default=True, help="Ranks over which each "
                  "layer is cut."),
-    click.option("--sequence-parallel/--no-sequence-parallel", default=None, help="With --tensor-parallel: also spread "
-                 "what is as wide as the model.  [default: on, but with zero2]"),
+    click.option("--sequence-parallel/--no-sequence-parallel", default=None, help="With --tensor-parallel: also divide "
+                 "activations as wide as the model.  [default: on, except with zero2]"),
     click.option("--pipeline-parallel", "--pp", type=int, default=1, show_default=True, help="Stages of a pipeline "
                  "(1F1B)."),
     click.option("--virtual-stages", "--vpp", type=int, default=1, show_default=True, help="Parts of the model that "
@@ -56,9 +56,9 @@ _OPTIONS: list[Any] = [
     click.option("--context-parallel", "--cp", type=int, default=1, show_default=True, help="Ranks over which each "
                  "sequence is cut."),
     click.option("--expert-parallel", "--ep", type=int, default=1, show_default=True, help="Ranks over which the "
-                 "experts of a layer are spread."),
+                 "experts of each layer are spread."),
     click.option("--expert-tensor-parallel", "--etp", type=int, help="Ranks over which each expert is cut: 1, or as "
-                 "many as --tensor-parallel.  [default: either; whether it fits is said of both]"),
+                 "many as --tensor-parallel.  [default: open, both are counted with]"),
     *MACHINE_OPTIONS,
     click.option("--nic-gb-per-s", type=float, help="What all NICs of a node together carry, measured, GB/s."),
     click.option("--node-gb-per-s", type=float, help="What a GPU's links within the node carry, measured, GB/s."),
@@ -99,18 +99,18 @@ _OPTIONS: list[Any] = [
     click.option("--masked-attention/--no-masked-attention", default=None, help="Attention that is given a mask, as "
                  "transformers' sdpa is with padded samples (not with packing or flash_attention_2): all scores, by a "
                  "slower kernel.  [default: unknown where it may be, the bounds hold either way]"),
-    click.option("--dropout/--no-dropout", default=None, help="Whether what attention and the MLP give is dropped in "
-                 "part, whose masks are kept: Megatron-LM's default.  [default: unknown with such a program, both are "
+    click.option("--dropout/--no-dropout", default=None, help="Dropout of what attention and the MLP give; its masks "
+                 "are kept. Megatron-LM's default is on.  [default: unknown with such a program, both are "
                  "counted with; else as the model's config.json has it; a preset drops nothing]"),
     click.option("--bucket-view/--no-bucket-view", default=None, help="DDP with gradient_as_bucket_view, as raybench "
                  "trains, or with buckets as a copy of the gradients.  [default: the program's, else on]"),
     *KERNEL_OPTIONS,
     click.option("--compile/--no-compile", default=None, help="Whether torch.compile fuses what is not a matrix "
                  "product.  [default: unknown, the bounds hold either way]"),
-    click.option("--lora-rank", type=int, default=0, help="Train adapters of this rank only; the base is frozen."),
+    click.option("--lora-rank", type=int, default=0, help="Train LoRA adapters of this rank; the base is frozen."),
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
-    click.option("--lora-dropout/--no-lora-dropout", default=None, help="Whether adapters drop a part of what they "
-                 "read, whose masks are kept: TRL's and ms-swift's default, not peft's own.  [default: the program's, "
+    click.option("--lora-dropout/--no-lora-dropout", default=None, help="Dropout of adapters' inputs; its masks "
+                 "are kept. On by default in TRL and ms-swift, not in peft.  [default: the program's, "
                  "else unknown, both are counted with]"),
     click.option("--autocast/--no-autocast", default=True, help="With --lora-rank: autocast or mixed precision "
                  "casts; or, in a loop of one's own over a model in 16 bits, each adapter in fp32 its own input, which "

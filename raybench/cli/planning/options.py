@@ -12,7 +12,7 @@ MACHINE_OPTIONS: list[Any] = [
     click.option("--gpu", metavar="NAME", help="H100, A100, L40S, ..., or a device name of nvidia-smi."),
     click.option("--memory", metavar="SIZE", help="Memory of a GPU, such as 80G, instead of the table's."),
     click.option("--nics", type=int, help="NICs a node, with --nic-gbit."),
-    click.option("--nic-gbit", type=float, help="Line rate of one NIC, Gbit/s; 92 % of it are counted on."),
+    click.option("--nic-gbit", type=float, help="Line rate of one NIC, Gbit/s; 92 % of it is expected."),
     click.option("--power-limit", type=float, metavar="WATTS", help="What each GPU is limited to, as nvidia-smi -pl "
                  "sets it; H100 and H200 SXM.  [default: 700]"),
     click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "
@@ -26,8 +26,8 @@ WORKLOAD_OPTIONS: list[Any] = [
     click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),
     click.option("--dtype", type=click.Choice(["auto", *BYTES]), default="auto", help="Type of the computation.  "
                  "[default: bf16; fp16 on a GPU without it]"),
-    click.option("--offload-activations", is_flag=True, help="Keep what blocks keep for their backward pass in the "
-                 "CPU's memory (torchtune, trl; DeepSpeed's cpu_checkpointing)."),
+    click.option("--offload-activations", is_flag=True, help="Keep the blocks' activations in CPU memory until "
+                 "the backward pass (torchtune, trl; DeepSpeed's cpu_checkpointing)."),
 ]  # fmt: skip
 KERNEL_OPTIONS: list[Any] = [
     click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones "

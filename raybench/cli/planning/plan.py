@@ -67,8 +67,8 @@ _OPTIONS: list[Any] = [
                  help="Train all parameters, adapters, or adapters over a 4-bit base."),
     click.option("--lora-rank", callback=_rank, type=int, help="Of lora and qlora.  [default: 16]"),
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
-    click.option("--lora-dropout/--no-lora-dropout", default=None, help="Whether adapters drop a part of what they "
-                 "read, whose masks are kept.  [default: the program's; without one trl's, which has it]"),
+    click.option("--lora-dropout/--no-lora-dropout", default=None, help="Dropout of adapters' inputs; its masks "
+                 "are kept.  [default: the program's; without one trl's, which has it]"),
     click.option("--base-dtype", type=click.Choice(["nf4", "int8"]), help="Of the frozen base of lora; int8: as "
                  "bitsandbytes loads it in 8 bits.  [default: that of the computation; nf4 with qlora]"),
     *WORKLOAD_OPTIONS,
@@ -94,8 +94,8 @@ _OPTIONS: list[Any] = [
                  "[default: the parameters']"),
     click.option("--recompute-modules", metavar="NAME,...", help="What ways by Megatron-LM compute again of each block "
                  "where all of it need not be: core_attn, layernorm, mla_up_proj, mlp, moe, moe_act, shared_experts."),
-    click.option("--dropout/--no-dropout", default=None, help="Whether what attention and the MLP give is dropped in "
-                 "part, whose masks are kept.  [default: as the model's config.json has it, which Megatron-LM is told; "
+    click.option("--dropout/--no-dropout", default=None, help="Dropout of what attention and the MLP give; its masks "
+                 "are kept.  [default: as the model's config.json has it, which Megatron-LM is told; "
                  "a preset drops nothing]"),
     *KERNEL_OPTIONS,
     click.option("--compile/--no-compile", default=None, help="Whether torch.compile fuses what is not a matrix "

@@ -8,6 +8,7 @@ from raybench.performance_model.programs.program import COMPILED, COMPUTED, EAGE
 from raybench.performance_model.programs.releases import Releases
 from raybench.performance_model.programs.releases_of_transformers import (
     FROZEN_INPUTS,
+    H2O_LLMSTUDIO_NEEDS,
     LLAMA_RECIPES_NEEDS,
     LOSS_OF_PLAIN_KERNELS,
     STORED_SCORES,
@@ -232,6 +233,7 @@ H2O_LLMSTUDIO = Program(
     name="h2o-llmstudio",
     title="H2O LLM Studio",
     aliases=("llmstudio",),
+    requirements=H2O_LLMSTUDIO_NEEDS,
     strategies=("ddp", "zero2", "zero3"),
     methods=("full", "lora", "qlora"),
     timing="transformers",
@@ -251,6 +253,8 @@ H2O_LLMSTUDIO = Program(
         Fact(name="bucket_view", value=False, source="llm_studio/src/utils/modeling_utils.py, "
              "DistributedDataParallel", strategies=("ddp",)),
         Fact(name="fused_optimizer", value=False, source="llm_studio/src/optimizers.py, AdamW", is_default=True),
+        *FROZEN_INPUTS,
+        *STORED_SCORES,
     ),
 )  # fmt: skip
 

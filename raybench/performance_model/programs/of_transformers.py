@@ -203,7 +203,7 @@ FMS_HF_TUNING = Program(
              "_prepare_model_for_kbit_training", methods=("qlora",)),
         Fact(name="adapter_dropout", value=True, source="tuning/config/peft_config.py, lora_dropout 0.05",
              methods=_ADAPTERS, is_default=True),
-        *OF_THE_TRAINER,
+        *_WITHOUT_ATTENTION,
     ),
 )  # fmt: skip
 

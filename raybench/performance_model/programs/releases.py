@@ -85,6 +85,8 @@ class Requirement:
     @property
     def in_words(self) -> str:
         """``transformers 4.41.2 to 4.46.1``."""
+        if not self.least and not self.most:
+            return f"any release of {self.of}"
         if self.least and self.most:
             return f"{self.of} {self.least}" + ("" if self.most == self.least else f" to {self.most}")
         return f"{self.of} from {self.least} on" if self.least else f"{self.of} up to {self.most}"

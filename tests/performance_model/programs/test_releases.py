@@ -10,7 +10,9 @@ from raybench.performance_model.programs.releases import Releases, Span, name_an
 from raybench.performance_model.programs.releases_of_transformers import (
     AXOLOTL_NEEDS,
     FMS_HF_TUNING_NEEDS,
+    H2O_LLMSTUDIO_NEEDS,
     LLAMA_FACTORY_NEEDS,
+    LLAMA_RECIPES_NEEDS,
     MS_SWIFT_NEEDS,
     OPEN_INSTRUCT_NEEDS,
     TRL_NEEDS,
@@ -31,6 +33,8 @@ _NEEDS = {
     "ms-swift": MS_SWIFT_NEEDS,
     "open-instruct": OPEN_INSTRUCT_NEEDS,
     "unsloth": UNSLOTH_NEEDS,
+    "llama-recipes": LLAMA_RECIPES_NEEDS,
+    "h2o-llmstudio": H2O_LLMSTUDIO_NEEDS,
 }
 
 
@@ -148,7 +152,10 @@ def test_inputs_of_a_4_bit_base_may_be_kept_by_bitsandbytes_of_its_time() -> Non
         ("trl==0.7.4", True, True, "transformers from 4.18 on"),
         ("trl==0.11", False, False, "transformers from 4.40 on"),
         ("accelerate==0.25", True, True, "any release of transformers"),
-        ("unsloth==2024.1", False, False, ""),
+        ("unsloth==2024.1", False, False, "any release of transformers"),
+        ("fms-hf-tuning==0.2", False, False, "any release of transformers"),  # its own default is flash-attn
+        ("h2o-llmstudio==1.1.1", True, False, "transformers 4.34.0"),
+        ("h2o-llmstudio==1.2", False, False, "transformers 4.36.1"),
     ],
 )
 def test_a_program_over_transformers_has_what_its_own_release_needs_of_it(

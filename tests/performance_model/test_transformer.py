@@ -1,5 +1,7 @@
 """Parameter counts and operations of transformers, against the released models and published figures."""
 
+from dataclasses import replace
+
 import pytest
 
 from raybench.errors import UsageError
@@ -72,6 +74,20 @@ def test_any_size_may_be_given_and_nonsense_is_refused() -> None:
     for wrong in ({"heads": 5}, {"layers": 0}, {"kv_heads": 3}):
         with pytest.raises(UsageError):
             preset_named("tiny").resized(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ({"experts": 8}, "0 of 8 experts cannot compute each token"),
+        ({"experts": 2, "experts_per_token": 4}, "4 of 2 experts"),
+        ({"dense_layers": 1}, "1 of 4 layers cannot be without experts"),
+        ({"dense_layers": 5, "dense_feedforward": 64}, "5 of 4 layers"),
+    ],
+)
+def test_experts_that_cannot_be_are_refused(sizes: dict[str, int], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        replace(preset_named("tiny"), layers=4, **sizes)
 
 
 def test_an_unknown_model_lists_those_there_are() -> None:

@@ -84,6 +84,7 @@ def test_the_text_names_formulas_and_sources() -> None:
         (("--gpu", "H100", "--price", "-3"), "cannot cost"),
         (("--gpu", "H100", "--strategy", "zero"), "no strategy 'zero'"),
         (("--gpu", "H100", "--qlora"), "4-bit"),
+        (("--recompute-modules", "core_atn"), "did you mean 'core_attn'"),
         (("--gpu", "H100", "--nics", "8"), "belong together"),
         (("--gpu", "H100", "--node-gb-per-s", "nan"), "must be from 1e-06"),
         (("--gpu", "H100", "--heads", "7"), "multiple of 7 heads"),

@@ -77,7 +77,7 @@ _FLAGS = {
     "masked_attention": ("attention with a mask", "attention without a mask"),
     "reduces_each": ("each micro-batch reduced", "the last micro-batch reduced"),
     "on_streams": ("gathered on streams", "gathered by fully_shard"),
-    "flash_attention": ("flash attention", "scores of attention stored"),
+    "flash_attention": ("flash attention", "scores of attention stored (else --flash-attention)"),
     "upcast": ("base cast up", "base not cast up"),
     "wide_norms": ("norms in fp32", "norms in 16 bits"),
 }

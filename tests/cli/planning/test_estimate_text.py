@@ -31,6 +31,7 @@ def test_it_prints_what_show_prints_of_its_document_each_figure_with_its_formula
         (("--model", "llama-70b", "--gpu", "H100"), ("does not fit", "--world-size 32\n#   (62.", "unknown: cost")),
         (("--model", "gpt2", "--node-gb-per-s", "10"), ("unknown:", "communication", "needed of a GPU")),
         ((*FSDP, "--tp", "2", "--pp", "2", "--strategy", "zero1", "--epoch-samples", "1000"), ("pipeline bubble",)),
+        ((*FSDP, "--lora-rank", "16"), ("8.03B parameters, 41.9M trained, 36.71 GFLOP a token",)),
     ],
 )
 def test_it_is_one_screen_with_the_verdict_first(options: tuple[str, ...], words: tuple[str, ...]) -> None:

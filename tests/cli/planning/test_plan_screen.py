@@ -106,3 +106,23 @@ def test_what_would_fit_is_whole_below_a_verdict_that_is_cut() -> None:
     shown = CliRunner(env={"COLUMNS": "80"}).invoke(command, asked).stdout.splitlines()
     assert shown[1].endswith("...")
     assert any(line.startswith("# or --method qlora (fsdp, recomputed: ") and line.endswith(" GiB)") for line in shown)
+
+
+def test_no_way_and_no_note_is_cut_in_its_middle_on_a_screen() -> None:
+    """``reco...`` and ``1.01...`` stood in the table of a model that is cut three times."""
+    asked = ["deepseek-v3", "--nodes", "256", "--node-type", "DGX H100", "--program", "megatron-lm", "--dtype", "fp8"]
+    shown = (
+        CliRunner(env={"COLUMNS": "80"}).invoke(command, [*asked, "--samples-per-step", "15360"]).stdout.splitlines()
+    )
+    rows = [line for line in shown if line.startswith("  zero1")]
+    assert len(rows) == 3
+    assert not any("..." in row for row in rows)
+    assert any(re.search(r"TP\d PP16 EP\d+.* +\d", row) for row in rows)
+    assert max(map(len, shown)) <= 80
+
+
+@pytest.mark.parametrize(("program", "told"), [((), True), (("--program", "torchtitan"), False)])
+def test_what_raybench_train_trains_on_is_said_where_it_is_printed(program: tuple[str, ...], told: bool) -> None:
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(command, ["llama-8b", *P5, *program]).stdout
+    assert ("raybench train has random data" in shown) is told
+    assert "--full" in shown

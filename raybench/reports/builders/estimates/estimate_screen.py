@@ -15,7 +15,7 @@ from raybench.reports.builders.estimates.estimate import (
 )
 from raybench.reports.model import Block, Cell, Grid, Report, Table, notes_of
 from raybench.reports.text import count_of
-from raybench.units import format_seconds
+from raybench.units import format_seconds, short_number
 
 _FULL = "every figure with its parts, its formula and its source: --full"
 Row = tuple[str, str]
@@ -47,8 +47,10 @@ def _rows(estimate: EstimateReport) -> Iterator[Row]:
     if estimate.cost:
         yield from _cost(estimate.cost)
     model, trained = estimate.model, estimate.model.trainable_parameters
-    share = "" if trained == model.parameters else f", {trained:,} trained"
-    yield "model", f"{model.parameters:,} parameters{share}, {model.flops_per_token / 1e9:.2f} GFLOP a token"
+    exact = f"{model.parameters:,} parameters"
+    short = f"{short_number(model.parameters)} parameters, {short_number(trained)} trained"
+    counted = exact if trained == model.parameters else short
+    yield "model", f"{counted}, {model.flops_per_token / 1e9:.2f} GFLOP a token"
 
 
 def _memory(memory: MemoryParts) -> Iterator[Row]:

@@ -1,5 +1,6 @@
 """A plan for a terminal: the best way, the table of all, how it is started. Pure."""
 
+import re
 import textwrap
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ _MOST_ROWS, _ROWS_OF_SCREEN, _MOST_MEASURED = 6, 3, 2
 _VERDICT = 138  # characters of a verdict and its reason that a screen of 80 shows (reports/terminal/screen.py)
 _COMMAND_WIDTH = 76  # of a line of a screen of 80
 _FULL = "all ways, and what other tools start the best and faster ones with: --full"
+_RANDOM = "raybench train has random data; what starts yours, and all ways: --full"
 _FASTER = (
     "x speed: faster, by other software than PyTorch's own; with kernels as good as there, by about a tenth at most"
 )
@@ -46,7 +48,7 @@ def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
         *notes_of(list(_nearest(plan)), tone="strong"),
         Table(grid=_grid(plan, _ROWS_OF_SCREEN, most=_MOST_WIDTH), text_columns=1, headed=True),
         *notes_of(list(_start_lines(plan))),
-        *notes_of([_FULL], tone="info"),
+        *notes_of([_RANDOM if plan.ways[0].command and _starts(plan) else _FULL], tone="info"),
         *notes_of([_faster_in_short(plan)] if _faster(plan, _ROWS_OF_SCREEN) else [], tone="info"),
         *_notes(plan, _ROWS_OF_SCREEN, is_screen=True),
         *notes_of(list(measured_notes(plan.measured)), tone="info"),
@@ -143,21 +145,39 @@ def _numbered(title: str, lines: list[str]) -> list[Block]:
 
 
 def _grid(plan: TrainingPlan, rows: int, most: int | None = None) -> Grid:
-    """The ways, without hours where it is not known of how many tokens, or where ``most`` characters have no room.
+    """The ways, without hours where it is not known of how many tokens.
 
-    They follow from tokens/s, and those of the best are in the verdict.
+    Where ``most`` characters have no room, without hours too, which follow from tokens/s, and those of the best are in
+    the verdict; then with cuts in short, and without samples, which its command has. No cell is cut in its middle.
     """
-    hours = _HEADINGS.index("hours")
     cells = [_row(way) for way in _shown(plan, rows)]
-    columns = zip(_HEADINGS, *([cell.text for cell in row] for row in cells), strict=True)
-    width = sum(max(map(len, column)) + 2 for column in columns)
-    if any(row[hours].text for row in cells) and (most is None or width <= most):
-        return Grid(headings=_HEADINGS, rows=tuple(cells))
-    left = [place for place in range(len(_HEADINGS)) if place != hours]
-    return Grid(
-        headings=tuple(_HEADINGS[place] for place in left),
-        rows=tuple(tuple(row[place] for place in left) for row in cells),
+    has_hours = any(row[_HEADINGS.index("hours")].text for row in cells)
+    short = [(Cell(text=_in_short(row[0].text)), *row[1:]) for row in cells]
+    choices = (
+        *([_columns(cells)] if has_hours else []),
+        _columns(cells, "hours"),
+        _columns(short, "hours"),
+        _columns(short, "hours", "samples"),
     )
+    return next((grid for grid in choices if most is None or _width(grid) <= most), choices[-1])
+
+
+def _columns(cells: list[tuple[Cell, ...]], *without: str) -> Grid:
+    kept = [place for place, heading in enumerate(_HEADINGS) if heading not in without]
+    return Grid(
+        headings=tuple(_HEADINGS[place] for place in kept),
+        rows=tuple(tuple(row[place] for place in kept) for row in cells),
+    )
+
+
+def _width(grid: Grid) -> int:
+    columns = zip(grid.headings, *([cell.text for cell in row] for row in grid.rows), strict=True)
+    return sum(max(map(len, column)) + 2 for column in columns)
+
+
+def _in_short(name: str) -> str:
+    """``zero1 TP2 PP16 EP8, recomputed``, of ``zero1, TP 2, PP 16, EP 8, recomputed``."""
+    return re.sub(r",? ((?:E?T|C|P|E)P) (\d)", r" \1\2", name)
 
 
 def _notes(plan: TrainingPlan, rows: int, *, is_screen: bool = False) -> Iterator[Block]:

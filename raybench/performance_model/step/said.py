@@ -1,24 +1,19 @@
 """What a request may be meant as where options are left open: the fastest and the slowest that saying them makes it.
 
 An estimate of what is left open lies between; the bounds that are told hold for each that may be said. Where no program
-is named they also hold for transformers, by which most people train and whose published steps are slower than others',
-and for an optimizer that is one kernel. What programs decide against the default of an option is told beside them
-(``programs/other_programs.py``).
+is named they also hold for an optimizer that is one kernel. Programs that decide against the default of an option, or
+have published step times of their own, are told beside them (``programs/other_programs.py``).
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from raybench.performance_model.programs.table import TRANSFORMERS
-from raybench.performance_model.programs.taken import refused, with_program
 from raybench.performance_model.step.attention import may_be_masked
 from raybench.performance_model.step.forms import layouts_meant
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import heaviest
 
-# Facts of programs for which an option has a default where nobody says it: of these the bounds are.
-DEFAULTED = frozenset({"reduce_bytes", "reduces_each", "gradient_bytes", "parameter_bytes", "moment_bytes"})
 _FASTEST: dict[str, Any] = {"kernels": "fused", "loss": "fused", "compiled": True, "native_attention": True}
 _COMPILED: dict[str, Any] = _FASTEST | {"kernels": "plain"}  # of old GPUs these may store no scores, fused ones do
 _SLOWEST: dict[str, Any] = {
@@ -45,19 +40,6 @@ def said_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
         asked += [_updated_at_once(one) for one in asked]
     every = (replace(one, layout=layout) for layout in layouts for one in asked)
     yield from (one for one in every if one != request)
-    if request.program is None and request.setup.kernels == "plain":  # as it has them but for Liger's
-        yield from _by_transformers(request)
-
-
-def _by_transformers(request: EstimateRequest) -> Iterator[EstimateRequest]:
-    """As transformers trains, but for what options have other defaults for, and for masks where there are none else."""
-    setup = request.setup
-    if not may_be_masked(setup):
-        setup = replace(setup, masked_attention=bool(setup.masked_attention))
-    asked = replace(request, setup=setup, program=TRANSFORMERS, said=request.said | DEFAULTED)
-    if refused(TRANSFORMERS, asked) is None:
-        own = with_program(asked)
-        yield from (own, *said_requests(own))
 
 
 def _updated_at_once(request: EstimateRequest) -> EstimateRequest:

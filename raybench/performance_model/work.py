@@ -116,85 +116,68 @@ _HOOKED_STARTS = 2.0
 class Work:
     """Seconds of one micro-batch: matrix products and attention at the peak, the rest at the memory's bandwidth.
 
-    ``at_peak``: all operations, as if every one ran at it. ``adapters``: inputs and outputs of every layer with one, in
-    each pass. ``packed``: one byte for each 4-bit weight that is unpacked; ``is_gptq``: by GPTQ's kernels.
-    ``separate``: what more moves where a norm and a rotation are many kernels each; where nobody says whether they are,
-    half of it, and ``unsure`` is the other half; so is ``unsure_attention`` of attention,
-    and ``unsure_elements`` of its scores. ``blocks``: whose kernels
-    have to be started; ``hidden``: their width. ``is_held``: at its full power the GPU cannot keep its clock.
-    ``is_halved``: it sums in fp32 at half the rate of its units (GeForce), which neither power nor memory then
-    holds back. ``casts``: what fp8 casts on average, and ``unsure_casts`` how much more or less it may be; so
-    ``unsure_logits``, of a loss that nobody names, and ``unsure_products``, of an output layer of an even width.
-    ``masked``: how much more attention takes where it is given a mask, which no row says. ``is_dispatched``: tensor
-    ranks' operations by DTensor; ``may_be_dispatched``: how many more blocks' starts that would be, where nobody says.
+    Where nobody says which kernels compute something, the mean of what they take counts, and ``unsure...`` is by how
+    much more or less it may be.
     """
 
-    at_peak: float
+    at_peak: float  # all operations, as if every one ran at it
     products: float
     attention: float
-    elements: float
-    separate: float
+    elements: float  # element-wise kernels
+    separate: float  # what more moves where a norm and a rotation are many kernels each
     logits: float
-    adapters: float
-    packed: float
-    blocks: float
-    adapted: float
-    hidden: float
-    unsure: float = 0.0
-    unsure_elements: float = 0.0
+    adapters: float  # inputs and outputs of every layer with one, in each pass
+    packed: float  # one byte per 4-bit weight, each time that it is unpacked
+    blocks: float  # not seconds: blocks whose kernels are launched, in units of a dense one's on a usual host
+    adapted: float  # likewise, layers with an adapter
+    hidden: float  # not seconds: the width of the products
+    casts: float = 0.0  # of fp8, and of a frozen base
+    unsure: float = 0.0  # of separate kernels
+    unsure_elements: float = 0.0  # of stored attention scores
     unsure_attention: float = 0.0
-    casts: float = 0.0
     unsure_casts: float = 0.0
-    unsure_logits: float = 0.0
-    unsure_products: float = 0.0
-    masked: float = 0.0
-    may_be_dispatched: float = 0.0
-    is_held: bool = False
+    unsure_logits: float = 0.0  # of a loss that nobody names
+    unsure_products: float = 0.0  # of an output layer of an even width
+    masked: float = 0.0  # how much longer attention takes where samples are padded and it is given a mask
+    may_be_dispatched: float = 0.0  # blocks more, where DTensor may dispatch tensor ranks' operations
+    is_held: bool = False  # the GPU's power does not let it keep its clock
+    # It sums in fp32 at half the rate of its units (GeForce); then neither power nor memory holds it back.
     is_halved: bool = False
-    is_gptq: bool = False
-    is_dispatched: bool = False
+    is_gptq: bool = False  # weights are unpacked by GPTQ's kernels
+    is_dispatched: bool = False  # DTensor dispatches tensor ranks' operations
 
 
 def work_of(
     gpu: Gpu, model: Transformer, setup: TrainingSetup, power_watts: float | None = None, dtype: str = "bf16"
 ) -> Work:
-    """The work of one micro-batch on one rank. Of ``TYPES`` the GPU has units for one.
+    """The work of one micro-batch on one rank. The GPU has units for one of ``TYPES``.
 
-    ``power_watts``: what it is limited to; None: what it was made for. In fp8 only the products are: they are faster,
-    and what they read is cast; ``at_peak`` stays that of 16 bits.
+    ``power_watts``: the GPU's power limit; None: its full power. With ``dtype`` fp8 only matrix products are in fp8:
+    they are faster, and their inputs are cast; ``at_peak`` stays that of 16 bits.
     """
     types = (dtype, *TYPES) if dtype in _WIDE_TYPES else TYPES
     peak = next(rate for rate in map(gpu.peak_tflops, types) if rate)
     is_held = peak > FASTEST_WITHOUT_GAP_TFLOPS
-    usual = _H100_REACHES if is_held else _A100_REACHES
-    clock = clock_share(gpu, power_watts) * _REACHES.get(gpu.name, usual) / usual
-    clock /= _AMD_SLOWER if is_amd(gpu) and gpu.name not in _AMD_OF_2025 else 1.0
-    bandwidth, again, tokens = gpu.memory_gb_per_s * 1e9, setup.recomputed, setup.tokens
+    clock = _clock(gpu, power_watts, is_held=is_held)
+    bandwidth, tokens = gpu.memory_gb_per_s * 1e9, setup.tokens
+    again = products_share(model, setup) if setup.recompute_modules else setup.recomputed
     attention = model.attention_flops_per_token(setup.sequence_length) * (1 + attention_again(setup) / 3)
     whole = setup.whole_attention or setup.masked_attention or not setup.flash_attention
-    computed = 1.0 if whole else CAUSAL_SHARE
     older = older_share(gpu, peak)
     slow, unsure = attention_times(setup, older)
-    stream = _STREAM_PASSES * model.hidden / setup.sequence_shards
-    inner = _INNER_PASSES * model.feedforward
-    if setup.recompute_modules:  # a third of those passes are of the forward pass
-        again = products_share(model, setup)
-        stream += NORM_PASSES * norms_again(model, setup) * model.hidden / setup.sequence_shards
-        width = setup.compute_bytes * (stream + inner * (1 + inner_share(model, setup) / 3))
-    else:
-        width = setup.compute_bytes * (stream + inner) * (1 + again / 3)
+    attended_seconds = tokens * (1.0 if whole else CAUSAL_SHARE) * attention / (clock * peak * 1e12)
+    width = _element_bytes(model, setup)
+    scores, unsure_scores = _score_bytes(gpu, model, setup)
     products = _product_flops(model, setup)
     separate = tokens * model.layers * _separate_bytes(model, setup) * (1 + again / 3) / bandwidth
-    targets = len(setup.lora_targets or model.linears()) if setup.lora_rank else 0
-    scores, unsure_scores = _score_bytes(gpu, model, setup)
     has_separate = setup.has_separate_kernels
+    targets = len(setup.lora_targets or model.linears()) if setup.lora_rank else 0
     host = _HOST_TIMES.get(gpu.name, _HOST_TIMES.get(gpu.name.split()[0], 1.0))
     started = host * (1 + again / 3)
     dispatched = setup.has_dtensors if isinstance(model, ModelPart) and model.tensor_ranks > 1 else False
     starts = [_started_blocks(gpu, model, setup, is_dispatched=said) for said in (False, True)]
     gain, casts, unsure_casts = _fp8(gpu, model, setup) if dtype == "fp8" else (1.0, 0.0, 0.0)
     cast_base, unsure_base = (size / bandwidth for size in _base_casts(model, setup))
-    attended_seconds = tokens * computed * attention / (clock * peak * 1e12)
     head, unsure_head = _head(model, setup, is_held)
     moved, unsure_moved = logit_bytes(setup)
     logits = tokens * model.vocabulary / bandwidth
@@ -224,6 +207,23 @@ def work_of(
         is_halved=any(name.startswith("GeForce") for name in gpu.devices),
         is_gptq=setup.packing == "gptq",
     )
+
+
+def _clock(gpu: Gpu, power_watts: float | None, *, is_held: bool) -> float:
+    """How fast its best matrix product is, by its peak, against an H100's or an A100's, to which the fit refers."""
+    usual = _H100_REACHES if is_held else _A100_REACHES
+    clock = clock_share(gpu, power_watts) * _REACHES.get(gpu.name, usual) / usual
+    return clock / (_AMD_SLOWER if is_amd(gpu) and gpu.name not in _AMD_OF_2025 else 1.0)
+
+
+def _element_bytes(model: Transformer, setup: TrainingSetup) -> float:
+    """Read and written by element-wise kernels per token and block; a third of it in the forward pass."""
+    stream = _STREAM_PASSES * model.hidden / setup.sequence_shards
+    inner = _INNER_PASSES * model.feedforward
+    if not setup.recompute_modules:
+        return setup.compute_bytes * (stream + inner) * (1 + setup.recomputed / 3)
+    stream += NORM_PASSES * norms_again(model, setup) * model.hidden / setup.sequence_shards
+    return setup.compute_bytes * (stream + inner * (1 + inner_share(model, setup) / 3))
 
 
 def _unpacked_bytes(model: Transformer, setup: TrainingSetup) -> float:

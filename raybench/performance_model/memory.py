@@ -227,6 +227,7 @@ def _temporaries(setup: TrainingSetup, trained: float) -> float:
         return 0.0
     has_adam = setup.optimizer.removeprefix("paged-") in ("adam", "adamw")
     step = trained * setup.parameter_bytes if has_adam and not setup.fused_optimizer else 0.0
+    step *= 2 if setup.second_list else 1
     if setup.whole_state or setup.gradient_buffers:  # one fused kernel, and fp32 copies of gradients in 16 bits
         return trained * setup.parameter_bytes if setup.gradient_bytes < setup.parameter_bytes else 0.0
     if setup.strategy == "zero3":

@@ -117,6 +117,7 @@ class TrainingSetup:
     # Optimizer.
     optimizer: Optimizer = "adamw"
     fused_optimizer: bool = False
+    second_list: bool = False  # an AdamW over lists makes two in its update, as PyTorch's 2.0 did
 
     # What is recomputed.
     checkpointing: bool = False

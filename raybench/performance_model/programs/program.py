@@ -43,6 +43,7 @@ LABELS = SIZES | {
     "selective": "selective checkpointing",
     "offloads_activations": "activations on the CPU",
     "fused_optimizer": "fused optimizer",
+    "second_list": "a second list in the update",
     "joined_projections": "joined projections",
     "keeps_least": "leanest kernels",
     "has_8bit_inputs": "inputs kept in 8 bits",

@@ -81,10 +81,16 @@ FROZEN_INPUTS: tuple[Fact, ...] = (
 )  # fmt: skip
 # Of the Trainer. With DeepSpeed, whose file may name an optimizer of its own, that stays open.
 TRAINER_OF_RELEASES: tuple[Fact, ...] = (
+    Fact(name="fused_optimizer", value=False, strategies=_WITHOUT_ZERO, releases=until("4.32"), is_open=True,
+         source="transformers/optimization.py, adamw_hf, a weight at a time, up to 4.31; adamw_torch makes lists"),
     Fact(name="fused_optimizer", value=False, strategies=_WITHOUT_ZERO, releases=until("5"), is_default=True,
-         source="transformers/training_args.py, optim: adamw_torch, up to 4"),
+         source="transformers/training_args.py, optim: adamw_torch, from 4.32 to 4"),
     Fact(name="fused_optimizer", value=True, strategies=_WITHOUT_ZERO, releases=since("5"), is_default=True,
          source="transformers/training_args.py, optim: adamw_torch_fused, from 5 and PyTorch 2.8 on"),
+    # PyTorch 2.1 and 4.34.1 are of the same month, October 2023
+    Fact(name="second_list", value=True, releases=Releases(of="transformers", since="4.32", until="4.35"), is_open=True,
+         needs={"fused_optimizer": False}, source="torch/optim/adamw.py, _multi_tensor_adamw: denom beside "
+         "exp_avg_sq_sqrt in PyTorch 2.0, in its place from 2.1 on"),
     Fact(name="holds_inputs", value=True, strategies=FSDP, methods=_ADAPTERS, needs={"checkpointing": True},
          releases=until("5"), is_default=True, source="transformers/modeling_utils.py, use_reentrant True, up to 4"),
     Fact(name="holds_inputs", value=False, strategies=FSDP, methods=_ADAPTERS, needs={"checkpointing": True},

@@ -133,6 +133,19 @@ def test_the_optimizer_is_fused_from_5_on_but_with_deepspeed_it_stays_open() -> 
     assert [any(fact.is_open and fact.name == "fused_optimizer" for fact in one.taken) for one in both] == [True, True]
 
 
+def test_an_update_of_2023_may_have_two_lists_of_all_parameters_or_none() -> None:
+    """PyTorch 2.0's AdamW, and transformers' own up to 4.31; 20 samples that ran out of memory were told to fit."""
+    options: dict[str, Any] = {"memory": "80G", "accumulation": 16, "batch_size": 20, "sequence_length": 131}
+    options |= {"parameter_dtype": "bf16", "world_size": 1}
+    own, two, one = (estimate(asked(f"transformers=={release}", **options)) for release in ("4.31", "4.33", "4.35"))
+    each = 6_738_415_616 * 2
+    assert [found.memory.optimizer_temporaries for found in (own, two, one)] == [each, 2 * each, each]
+    assert two.peak > one.peak
+    assert least_setup(asked("transformers==4.31", kernels="plain", **options)).fused_optimizer
+    assert not least_setup(asked("transformers==4.33", kernels="plain", **options)).fused_optimizer
+    assert (two.fits, one.fits) == (None, True)
+
+
 def test_inputs_of_a_4_bit_base_may_be_kept_by_bitsandbytes_of_its_time() -> None:
     """Up to July 2024; who has an older transformers may have a newer bitsandbytes."""
     options: dict[str, Any] = {"lora_rank": 16, "qlora": True, "batch_size": 2, "sequence_length": 2048}

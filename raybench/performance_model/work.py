@@ -29,54 +29,55 @@ _WIDE_TYPES = ("fp32", "tf32")  # whose products have rates of their own
 FULL_WATTS = {"H100 SXM": 700.0, "H200": 700.0, "H800 SXM": 700.0}
 LEAST_WATTS = 200.0  # that nvidia-smi -pl takes of them (Min Power Limit)
 _IDLE_WATTS = 150.0
-# Of the peak, what the best matrix product of a GPU reaches, by power and software (github.com/stas00/ml-engineering,
-# compute/accelerator/README.md, "Maximum Achievable Matmul FLOPS", November 2026). One that is not named: as an H100,
-# or as an A100 where no power holds its clock down.
+# The share of its peak that a GPU's best matrix product reaches, by power and software
+# (github.com/stas00/ml-engineering, compute/accelerator/README.md, "Maximum Achievable Matmul FLOPS", November 2026). A
+# GPU that is not named: as an H100 where power holds its clock down, else as an A100.
 _H100_REACHES, _A100_REACHES = 0.803, 0.869
-# Boards of some 70 W keep no more than their base clock in a row of products: a T4 had 24 of its 65 TFLOP/s, which is
-# base over boost (forums.developer.nvidia.com, topic 264462); L4 and A10 by the same rule (795 of 2040, 885 of 1695
-# MHz). H100 PCIe and NVL: an H100's 794 TFLOP/s times the root of what their power leaves above idle (``clock_share``).
+# Boards of some 70 W keep no more than their base clock in many products in a row: a T4 reached 24 of its 65 TFLOP/s,
+# which is base over boost (forums.developer.nvidia.com, topic 264462); L4 and A10 by the same rule (795 of 2040, 885 of
+# 1695 MHz). H100 PCIe and NVL: an H100's 794 TFLOP/s times the root of their power above idle (``clock_share``).
 _REACHES = {
     "GH200 96GB": 0.838, "GH200 144GB": 0.838, "B200": 0.776, "GB200": 0.729, "B300": 0.786, "GB300": 0.786,
     "MI300X": 0.514, "MI300A": 0.514, "MI325X": 0.604, "MI350X": 0.680, "MI355X": 0.680,
     "T4": 0.369, "L4": 0.390, "A10": 0.522, "H100 PCIe": 0.634, "H100 NVL": 0.641,
 }  # fmt: skip
-# How much longer trainings on AMD's GPUs take than their best matrix product lets expect, by the software above it:
-# those published in bf16 on MI250 and MI300X by software of 2023 and 2024 (torchao, ROCm/TransformerEngine issues 78
+# How many times as long trainings on AMD's GPUs take as their best matrix product suggests, because of the software.
+# Published ones in bf16 on MI250 and MI300X with software of 2023 and 2024 (torchao, ROCm/TransformerEngine issues 78
 # and 79, llm-foundry issue 1153, Databricks) take 1.28 times as long as on NVIDIA's in the median; with this factor the
-# mean error of all sources is nearly the least (15.0 %; 15.1 with 1.15, 14.9 with 1.35). Of those that came later no
-# training can be as old: AMD's own (Primus, 2025) have more than that allows.
+# mean error of all sources is nearly the least (15.0 %; 15.1 with 1.15, 14.9 with 1.35). Later GPUs have later
+# software: AMD's own trainings on them (Primus, 2025) are faster than this factor allows.
 _AMD_SLOWER = 1.25
 _AMD_OF_2025 = ("MI325X", "MI350X", "MI355X")
-# How much faster a matrix product itself is in fp8 than in bf16, of NVIDIA's and of AMD's, whose peaks are twice as
-# high: large ones on H100 and MI300X (weak: typed from memory). Beside it inputs, weights and the gradients of outputs
-# are cast. Bytes moved for each element of those: fewest where the kernel before gives it in fp8 (Transformer Engine),
-# most where its greatest is looked for, it is scaled and cast, and laid out anew for the other product (torchao; ROCm's
-# Transformer Engine of 2024, step by step; that of 2025, which MI325X and later have, is as fast as NVIDIA's). Where
-# kernels are said to be fused, a third of the most on NVIDIA's: of NeMo, Megatron-LM and MLPerf all rows are faster
-# than with the middle.
+# How many times as fast a matrix product is in fp8 as in bf16, on NVIDIA's and on AMD's GPUs, whose fp8 peaks are twice
+# as high: large products on H100 and MI300X (weak: typed from memory). Inputs, weights and the gradients of outputs are
+# cast for it. Bytes moved per element of those: fewest where the kernel before writes fp8 (Transformer Engine); most
+# where the absolute maximum is searched, and the element scaled, cast and transposed for the other product (torchao;
+# ROCm's Transformer Engine of 2024, step by step; that of 2025, which MI325X and later have, is as fast as NVIDIA's).
+# With fused kernels, a third of the most on NVIDIA's: all rows of NeMo, Megatron-LM and MLPerf are faster than with the
+# middle.
 _FP8_TIMES, _AMD_FP8_TIMES = 1.8, 1.6
 _FP8_BYTES, _FUSED_FP8_BYTES, _AMD_FP8_BYTES = (1.0, 9.0), (1.0, 3.0), (1.0, 27.0)
-# Bytes moved for each weight of a frozen base in 8 bits in each pass: read, written in 16 bits and read again; or as
-# slow as bitsandbytes unpacks one of 4 bits (``packed`` of the fit), since LLM.int8 looks for outliers in each input:
-# of T5-3B it takes twice as long as fp16 (huggingface.co/blog/hf-bitsandbytes-integration, "Is it faster").
+# Bytes moved per weight of a frozen 8-bit base in each pass: read, written in 16 bits and read again; or as slow as
+# bitsandbytes unpacks a 4-bit weight (``packed`` of the fit), since LLM.int8 looks for outliers in each input: T5-3B
+# takes twice as long as in fp16 (huggingface.co/blog/hf-bitsandbytes-integration, "Is it faster").
 _BASE_8BIT_BYTES = (5.0, 10.3)
-# Elements of the residual stream and of the MLP's inner width that element-wise kernels read and write for a token and
-# block, forward and backward: norms, residual sums, rotation; SiLU or GELU and its product.
+# How often element-wise kernels read or write an element of the residual stream (norms, residual sums, rotation) and of
+# the MLP's inner width (SiLU or GELU and its product), per token and block, forward and backward.
 _STREAM_PASSES, _INNER_PASSES = 20, 6
-# The same of what PyTorch without a compiler takes for one RMSNorm (cast, square, mean, scale, cast back and weight, in
-# fp32: 36 bytes an element of 16 bits forward, twice that backward), and for the rotation of q and of k (20 each way).
+# The same without a compiler for one RMSNorm (cast, square, mean, scale, cast back and weight, in fp32: 36 bytes per
+# element of 16 bits forward, twice that backward), and for the rotation of q and of k (20 each way).
 _SEPARATE_NORM_PASSES, _SEPARATE_ROTATION_PASSES = 54, 20
-# Bytes read and written for each score of attention that is stored, forward and backward: products, scale, mask and
-# softmax (in fp32 under autocast) as a kernel each, or as one (Megatron-LM's) between the products.
+# Bytes read and written per stored attention score, forward and backward: products, scale, mask and softmax (in fp32
+# under autocast) as a kernel each, or one fused kernel (Megatron-LM's) between the products.
 _BYTES_PER_SCORE = {"plain": (24, 36), "fused": (10, 16)}
-# How many kernels a block with experts starts, in units of a dense one's: routing, permutation, exchange over ranks and
-# grouped products. Small micro-batches are slow whatever their operations: with 2.5 times the starts the middle of the
-# bounds is nearest to 47 published trainings (tests/performance_model/parallel/experts_fit.py), 20 % off in the mean.
+# Kernel launches of a block with experts, in units of a dense block's: routing, permutation, exchange over ranks and
+# grouped products. Small micro-batches are slow however few operations they have: with 2.5 times the launches the
+# middle of the bounds is nearest to 47 published trainings (tests/performance_model/parallel/experts_fit.py), 20 % off
+# in the mean.
 _EXPERTS_STARTS = 2.5
-# Of those, what is left where attention and routing are captured as CUDA graphs, as recipes of Megatron-Bridge have it
-# on GB200 and GB300 (src/megatron/bridge/perf_recipes/qwen/gb200/qwen3_moe.py, cuda_graph_scope): the share with which
-# its 9 published trainings on them are nearest to the middle.
+# The share of those that is left where attention and routing are captured as CUDA graphs, as Megatron-Bridge's recipes
+# do on GB200 and GB300 (src/megatron/bridge/perf_recipes/qwen/gb200/qwen3_moe.py, cuda_graph_scope): with it, its 9
+# published trainings on them are nearest to the middle.
 _GRAPHED, _GRAPHED_SHARE = ("GB200", "GB300"), 0.3
 # The same of a dense block whose ranks share each layer, start collectives in it and wait for each other's: of the fits
 # with 1, 1.25, 1.5 and 2 the second is nearest to the 57 published rows of 15 sources, and to all others. A stage of a
@@ -89,11 +90,11 @@ _CUT_STARTS = 1.25
 # README.md) takes 829 ms by DeepSpeed's AutoTP, 1354 by DTensor over transformers' model and 2028 by torchtitan: four
 # and six times a dense block's.
 _DTENSOR_STARTS = 5.0
-# How long a host takes to start kernels, in units of one with A100: the cores of nodes with V100 (Broadwell, Skylake),
-# T4 and what is as old are slower than those of nodes with A100 (Rome), those with Hopper, Ada and Blackwell (Sapphire
-# Rapids, Genoa) faster, and so is the PyTorch of their years. With these the mean error of sources that are left out
-# falls from 15.4 to 14.2 %, of families from 15.8 to 14.8; 1.5 times on V100, or 0.6 on Hopper, is as good. AMD's: as
-# with A100.
+# How long a host takes to launch a kernel, in units of one with A100. The cores of nodes with V100, T4 and older GPUs
+# (Broadwell, Skylake) are slower than those of nodes with A100 (Rome), those of nodes with Hopper, Ada and Blackwell
+# (Sapphire Rapids, Genoa) are faster, and so is the PyTorch of their years. With these factors the mean error of
+# sources that are left out falls from 15.4 to 14.2 %, of families from 15.8 to 14.8; 1.5 on V100, or 0.6 on Hopper, is
+# as good. AMD's: as with A100.
 _HOST_TIMES = {
     **dict.fromkeys(("P100", "V100", "V100S", "T4", "Quadro", "TITAN", *TURING_GEFORCE), 2.0),
     **dict.fromkeys(
@@ -107,8 +108,9 @@ _HOST_TIMES = {
     ),
     **dict.fromkeys(("H100", "H800", "H20", "H20-3e", "H200", "GH200", "B100", "B200", "GB200", "B300", "GB300"), 0.7),
 }
-# The same under DeepSpeed's ZeRO-3, whose hooks run before and after each module: of short sequences, where starts take
-# most of the time, five published trainings (Qwen) take 1.3 to 1.9 times as long as without.
+# Kernel launches under DeepSpeed's ZeRO-3, whose hooks run before and after each module, in units of those without.
+# Five published trainings of short sequences (Qwen), where launches take most of the time, take 1.3 to 1.9 times as
+# long.
 _HOOKED_STARTS = 2.0
 
 

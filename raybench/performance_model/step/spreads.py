@@ -1,8 +1,8 @@
-"""How far published step times are from the fit, to either side, by what kind of training it is.
+"""How far published step times are from the fit, to either side, by the class of training.
 
-Slow programs lie far behind the fit, and nobody is far ahead of it: the two sides are apart. Each class has the factors
-within which 92 of 100 step times are on the slow side (97 of programs that are said to be tuned) and 98 on the fast
-one, each source counted once, of sources that nothing was fitted to, nor to any of their family
+Slow programs lie far behind the fit, and nobody is far ahead of it, so each class has a factor for either side. Within
+it are 92 of 100 step times on the slow side (97 of tuned programs) and 97 on the fast one (96 of tuned programs), each
+source counted once. The fit that a source is compared with knows neither it nor any of its family
 (``python -m tests.performance_model.leave_one_out``; a test calibrates again and compares).
 """
 

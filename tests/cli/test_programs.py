@@ -398,3 +398,11 @@ def test_a_model_of_no_known_family_is_taken_by_any_program() -> None:
     for program in PROGRAMS:
         assert program.families is None or not program.families.lack("")
         assert program.families is None or bool(program.families.only) != bool(program.families.none_of)
+
+
+@pytest.mark.parametrize(("release", "has_it"), [("4.35", False), ("4.36", True)])
+def test_a_plan_names_no_flash_attention_where_stored_scores_were_estimated(release: str, has_it: bool) -> None:
+    """``--attn_implementation`` is of 4.36, and 4.35's own attention stores its scores."""
+    options = ("--method", "lora", "--gpus-per-node", "8", "--gpu", "A100", "--sequence-length", "2048")
+    found = planned("llama-2-7b", *options, "--program", f"transformers=={release}")
+    assert any("attn_implementation" in line for line in found["launch"]) is has_it

@@ -203,7 +203,8 @@ def _adapter_lines(way: "Way") -> tuple[str, ...]:
     words = f"trl: --use_peft True --lora_r {one.setup.lora_rank} --lora_target_modules {targets}{packed}"
     words += "" if one.setup.adapter_dropout else " --lora_dropout 0"
     if is_packed(one):
-        words += f" --max_length {one.setup.sequence_length} --packing True --attn_implementation flash_attention_2"
+        words += f" --max_length {one.setup.sequence_length} --packing True"
+        words += " --attn_implementation flash_attention_2" if one.setup.flash_attention else ""  # else stored scores
     return (words,)
 
 

@@ -220,8 +220,9 @@ def _temporaries(setup: TrainingSetup, trained: float) -> float:
 
     Adam that is not fused has one element per parameter. Gradients in 16 bits are copied to fp32; DeepSpeed lays them
     side by side first, and does so group by group with ZeRO-3. DeepSpeed's own Adam is fused. One of PyTorch's that the
-    program makes (transformers' adamw_torch, where the ds_config.json names no optimizer) is not, with ZeRO-1 and 2
+    program makes (transformers' adamw_torch, where the ds_config.json names no optimizer) is not, with ZeRO
     neither: hiyouga/LLaMA-Factory issue 1221 ran out of memory in it.
+    ZeRO-3 gives it a group at a time (deepspeed/runtime/zero/stage3.py, _optimizer_step).
     """
     if setup.offload != "none":
         return 0.0
@@ -231,7 +232,8 @@ def _temporaries(setup: TrainingSetup, trained: float) -> float:
     if setup.whole_state or setup.gradient_buffers:  # one fused kernel, and fp32 copies of gradients in 16 bits
         return trained * setup.parameter_bytes if setup.gradient_bytes < setup.parameter_bytes else 0.0
     if setup.strategy == "zero3":
-        return min(trained, ZERO_GROUP) * (setup.compute_bytes + setup.parameter_bytes)
+        each = setup.compute_bytes + setup.parameter_bytes + (step / trained if trained else 0)
+        return min(trained, ZERO_GROUP) * each
     if setup.is_deepspeeds:
         return trained * (setup.compute_bytes + setup.parameter_bytes) + step
     return step + (trained * setup.parameter_bytes if setup.has_optimizer_weights else 0.0)

@@ -14,8 +14,9 @@ from raybench.performance_model.model_config import model_of_config
 from raybench.performance_model.parallel.part import local_setup
 from raybench.performance_model.presets import preset_named
 from raybench.performance_model.step.forms import most_peak
-from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.step.request import EstimateRequest, least_setup
 from raybench.performance_model.training_setup import PACKED_BYTES, Kernels, Loss, Strategy, TrainingSetup, heaviest
+from raybench.services.estimate import EstimateOptions, estimate_request
 
 MODEL = preset_named("llama-2-7b")
 EIGHT, ALONE = Layout(world_size=8, ranks_per_node=8), Layout(world_size=1, ranks_per_node=8)
@@ -27,7 +28,7 @@ ADAPTERS = TrainingSetup(
 
 def test_zero_3_keeps_sixteen_bits_of_weights_and_gradients_and_fp32_weights_in_the_optimizer() -> None:
     """DeepSpeed's stage3.py: fp16 shards 2, grad_partitions_flat_buffer 2, fp32 groups 4, moments 8."""
-    memory = estimate_memory(MODEL, SETUP, EIGHT)
+    memory = estimate_memory(MODEL, replace(SETUP, fused_optimizer=True), EIGHT)
     assert memory.parameters == memory.gradients == pytest.approx(2 * MODEL.parameters / 8, rel=1e-6)
     assert memory.optimizer_state == pytest.approx(12 * MODEL.parameters / 8, rel=1e-6)
     assert memory.optimizer_temporaries == pytest.approx(6 * MODEL.parameters / 8, rel=1e-6)
@@ -37,8 +38,11 @@ def test_zero_3_keeps_sixteen_bits_of_weights_and_gradients_and_fp32_weights_in_
 
 
 def test_zero_3_updates_a_group_at_a_time_and_reduces_each_micro_batch() -> None:
-    two = estimate_memory(MODEL, SETUP, Layout(world_size=2, ranks_per_node=2))
-    assert two.optimizer_temporaries == 6 * 10**9
+    pair = Layout(world_size=2, ranks_per_node=2)
+    for fused, each in ((True, 6), (False, 6 + 4)):  # PyTorch's Adam has its list of each group besides
+        told = estimate_memory(MODEL, replace(SETUP, fused_optimizer=fused), pair)
+        assert told.optimizer_temporaries == each * 10**9
+    assert estimate_memory(MODEL, replace(SETUP, optimizer="sgd"), pair).optimizer_temporaries == 6 * 10**9
     assert estimate_memory(MODEL, replace(SETUP, whole_gradients=True), EIGHT) == estimate_memory(MODEL, SETUP, EIGHT)
 
 
@@ -286,3 +290,24 @@ def test_weights_that_are_gathered_in_8_bits_take_half_but_for_norms_and_what_is
         estimate_memory(MODEL, replace(setup, gathers_8bit=said), EIGHT).moments["loss"] for said in (False, True)
     )
     assert wide - narrow == MODEL.linear_parameters * 33 / 32  # a block is in use, and the next there
+
+
+def test_megatrons_projections_are_joined_whether_it_is_named_or_not() -> None:
+    """A cut model with fused kernels is counted as Megatron-LM's, whose q, k and v are views of one tensor."""
+    cut = Layout(world_size=8, ranks_per_node=8, tensor=2)
+    setup = TrainingSetup(
+        batch_size=1, sequence_length=1024, strategy="zero1", gradient_bytes=4, kernels="fused", flash_attention=False
+    )
+    told = estimate_memory(MODEL, setup, cut)
+    assert told == estimate_memory(MODEL, replace(setup, joined_projections=True), cut)
+    own = replace(setup, kernels="plain", compiled=False)
+    assert estimate_memory(MODEL, own, cut) != estimate_memory(MODEL, replace(own, joined_projections=True), cut)
+
+
+def test_zero_3_with_an_adam_that_nobody_says_may_have_its_list_or_not() -> None:
+    asked = estimate_request(EstimateOptions(model="llama-13b", world_size=2, gpu="H100", strategy="zero3"))
+    assert least_setup(asked).fused_optimizer
+    assert not asked.setup.fused_optimizer
+    known = replace(asked, kernels_known=True, loss_known=True)
+    assert least_setup(known).fused_optimizer
+    assert not least_setup(replace(known, setup=replace(known.setup, strategy="fsdp"))).fused_optimizer

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.programs.of_megatron import FUSED_ADAM, LEAN_KERNELS, LOSS_IN_PLACE
+from raybench.performance_model.programs.of_megatron import FUSED_ADAM, JOINED_PROJECTIONS, LEAN_KERNELS, LOSS_IN_PLACE
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
@@ -29,7 +29,8 @@ def is_megatrons(model: Transformer, setup: TrainingSetup, layout: Layout) -> bo
 def as_megatrons(setup: TrainingSetup) -> TrainingSetup:
     """With its lean kernels (keys and values of groups of heads as they are, SiLU computed again), Adam and loss."""
     unsaid = setup.loss_open and setup.loss == "plain" and setup.compute_bytes < _FP32_BYTES
-    own: dict[str, Any] = {fact.name: fact.value for fact in (LEAN_KERNELS, FUSED_ADAM, *[LOSS_IN_PLACE] * unsaid)}
+    facts = (LEAN_KERNELS, FUSED_ADAM, JOINED_PROJECTIONS, *[LOSS_IN_PLACE] * unsaid)
+    own: dict[str, Any] = {fact.name: fact.value for fact in facts}
     return replace(setup, **own)
 
 

@@ -18,6 +18,8 @@ NO_8BIT_ADAM = Lack(option="--optimizer adamw-8bit", name="optimizer", value="ad
 LEAN_KERNELS = Fact(name="keeps_least", value=True, source=f"{_OF_MEGATRON}/fusions/fused_bias_swiglu.py",
                     needs={"kernels": "fused"})  # fmt: skip
 FUSED_ADAM = Fact(name="fused_optimizer", value=True, source=f"{_OF_MEGATRON}/optimizer/__init__.py, FusedAdam")
+JOINED_PROJECTIONS = Fact(name="joined_projections", value=True,
+                          source=f"{_OF_MEGATRON}/transformer/attention.py, linear_qkv")  # fmt: skip
 # Logits are cast to fp32, and the loss is computed on them in place.
 LOSS_IN_PLACE = Fact(name="loss", value="fused-fp32", source=f"{_OF_MEGATRON}/tensor_parallel/cross_entropy.py",
                      is_default=True)  # fmt: skip
@@ -32,7 +34,7 @@ OF_MEGATRON_CORE: tuple[Fact, ...] = (
     ),
     Fact(name="masked_attention", value=False, source=f"{_OF_MEGATRON}/transformer/enums.py, AttnMaskType.causal"),
     FUSED_ADAM,
-    Fact(name="joined_projections", value=True, source=f"{_OF_MEGATRON}/transformer/attention.py, linear_qkv"),
+    JOINED_PROJECTIONS,
 )
 
 MEGATRON_BRIDGE = Program(

@@ -147,7 +147,8 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     if open_gradients:  # a program may add them up in the compute type as well: DeepSpeed, --grad-reduce-in-bf16
         lean = replace(lean, gradient_bytes=min(lean.gradient_bytes, lean.compute_bytes))
     says_optimizer = any(fact.name == "fused_optimizer" for fact in request.taken)
-    if not request.is_known or (request.setup.is_deepspeeds and not says_optimizer):
+    of_deepspeed = request.setup.is_deepspeeds or request.setup.strategy == "zero3"
+    if not request.is_known or (of_deepspeed and not says_optimizer):
         lean = replace(lean, fused_optimizer=True)  # as most programs', and DeepSpeed's own
     if not request.adapter_dropout_known:
         lean = replace(lean, adapter_dropout=False)

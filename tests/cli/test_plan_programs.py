@@ -178,11 +178,16 @@ def test_megatron_computes_half_of_the_blocks_again_where_that_is_enough(length:
 
 
 def test_llama_3_1_405b_is_cut_as_it_was_trained() -> None:
-    """On 16,384 H100 with TP 8 and PP 16 (Llama 3, table 4); NVIDIA's recipe has PP 8 and VPP 8 (Megatron-Bridge)."""
+    """On 16,384 H100 with TP 8 and PP 16 (Llama 3, table 4); NVIDIA's recipe has PP 8 and VPP 8 (Megatron-Bridge).
+
+    TP 4 with CP 2 fills a node as well, and is told to be a few hundredths faster.
+    """
     machine = ("--gpu", "H100", "--nodes", "2048", "--nics", "8", "--nic-gbit", "400")
     ways = planned("llama-405b", *machine, "--sequence-length", "8192", "--samples-per-step", "2048")["ways"]
     found = [(way["tensor_parallel"], way["pipeline_parallel"], way["virtual_stages"]) for way in ways]
-    assert found[0] in ((8, 8, 8), (8, 16, 8))
+    assert {(8, 8, 8), (8, 16, 8)} & {*found}
+    assert ways[0]["tensor_parallel"] * ways[0]["context_parallel"] == 8
+    assert found[0][1:] in ((8, 8), (16, 8))
     assert "--account-for-embedding-in-pipeline-split" in ways[0]["launch"][1]
 
 

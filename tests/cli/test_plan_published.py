@@ -126,3 +126,10 @@ def test_gpt2_is_replicated_and_slower_than_kernels_written_for_it() -> None:
     assert (best["strategy"], best["activation_checkpointing"]) == ("ddp", False)
     assert "--vocabulary 50304" in best["command"]
     assert best["tokens_per_second"][1] / 32 < 2**19 / 0.139 / 8
+
+
+def test_llama_70b_is_cut_as_in_nvidia_s_recipe_where_its_samples_are_of_8k() -> None:
+    """Megatron-Bridge, llama3_70b_pretrain: TP 4, PP 4, VPP 5, CP 2. A sequence was cut from 16k on alone."""
+    ways = planned("llama-70b", "--nodes 8 --node-type p5.48xlarge --sequence-length 8192")["ways"]
+    kinds = ("tensor_parallel", "pipeline_parallel", "virtual_stages", "context_parallel")
+    assert [4, 4, 5, 2] in [[way[kind] for kind in kinds] for way in ways if way["fits"]]

@@ -18,7 +18,9 @@ from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import Strategy
 from raybench.performance_model.transformer import Transformer
 
-_LONG_SEQUENCE = 16_384  # tokens from which on sequences are cut; below, tensor parallelism is enough
+# Tokens from which on sequences are cut, as in NVIDIA's recipes of Llama 3 8B and 70B (Megatron-Bridge,
+# recipes/llama/h100/llama3.py: CP 2 at 8,192); below, tensor parallelism is enough.
+_LONG_SEQUENCE = 8192
 _OVER_NODES = 131_072  # tokens from which on the ranks of a sequence may be of several nodes
 _MOST_STAGES = 16
 # Of models whose layers a pipeline divides, as in NVIDIA's recipes of Llama 3 70B (VPP 5); of those with places for

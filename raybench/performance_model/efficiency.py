@@ -21,32 +21,27 @@ from raybench.performance_model.work import TYPES, Work, work_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What published trainings reach of each unit.
+    """The fitted constants: what published trainings reach of each unit of a GPU."""
 
-    ``products``, ``attention``: shares of the peak, of endless matrices and of long sequences; ``half_hidden``: the
-    hidden size at which products reach half of theirs; ``held``: of these, a GPU that cannot keep its clock;
-    ``halved``: one whose rate is halved for sums in fp32.
-    ``elements``, ``separate``, ``logits``, ``adapters``, ``packed`` (``gptq``: by its kernels): times the
-    work takes at the memory's bandwidth. ``block_seconds``, ``adapter_seconds``: to start
-    the kernels of a block, and of a layer's adapter, forward and backward, without a compiler.
-    """
-
-    products: float
-    half_hidden: float
-    held: float
-    halved: float
-    attention: float
+    # Shares of the peak.
+    products: float  # matrix products of endless size
+    half_hidden: float  # the hidden size at which products reach half of that
+    held: float  # of products, where power does not let the GPU keep its clock
+    halved: float  # of products, where the rate is halved for sums in fp32
+    attention: float  # of long sequences
+    # Times as long as at the memory's bandwidth.
     elements: float
     separate: float
     logits: float
     adapters: float
     packed: float
-    gptq: float
+    gptq: float  # packed by GPTQ, whose kernels unpack it
+    # Seconds to launch the kernels, forward and backward.
     block_seconds: float
-    adapter_seconds: float
+    adapter_seconds: float  # of one layer's adapter
 
     def working_seconds(self, work: Work) -> float:
-        """Of the GPU."""
+        """Seconds of the GPU's work in a micro-batch."""
         held = self.held if work.is_held else self.halved if work.is_halved else 1.0
         computed = work.products / (self.products * held) * (1 + self.half_hidden / work.hidden)
         computed += work.attention / self.attention
@@ -55,23 +50,26 @@ class Calibration:
         return computed + moved + self.separate * work.separate + unpacked
 
     def starting_seconds(self, work: Work) -> float:
-        """Of the kernels' starts."""
+        """Seconds of kernel launches in a micro-batch."""
         return work.blocks * self.block_seconds + work.adapted * self.adapter_seconds
 
     def seconds(self, work: Work) -> float:
-        """Of one micro-batch: the starts hide behind the work where that is much longer."""
+        """Seconds of one micro-batch: launches hide behind the work where that is much longer."""
         return math.hypot(self.working_seconds(work), self.starting_seconds(work))
 
     def slower_starts(self, work: Work, times: float) -> float:
-        """How much longer a micro-batch takes where kernels take so many times as long to start."""
+        """How many times as long a micro-batch takes where launches take ``times`` as long."""
         return math.hypot(self.working_seconds(work), times * self.starting_seconds(work)) / self.seconds(work)
 
     def masked_times(self, work: Work) -> float:
-        """How much longer it takes where samples are padded, and attention is given a mask for that."""
+        """How many times as long it takes where samples are padded and attention is given a mask."""
         return 1 + work.masked / self.attention / self.seconds(work)
 
     def unsure(self, work: Work) -> float:
-        """Share of the work that is there or not, where nobody says which kernels compute it: independent errors."""
+        """Share of the work by which it may be more or less, where nobody says which kernels compute it.
+
+        Independent errors, added as squares.
+        """
         held = self.held if work.is_held else 1.0
         seconds = (
             self.separate * work.unsure,
@@ -103,36 +101,35 @@ CALIBRATION = Calibration(
 # Where a rank has all of a layer's experts, which most programs compute one after another: five published trainings of
 # Mixtral on one and two A100 take 1.08 to 1.44 times as long as a dense model of as much work.
 EXPERTS_TOGETHER_TIMES = 1.2
-# How far programs differ in what no row can tell of the next one, as factors of which nine in ten are within: how many
-# times as long they may take to start kernels (Python, hooks, the CPU), with fused kernels or adapters and without;
-# what an optimizer on the CPU holds up. Independent errors, added as squares. Of programs that are not said to be tuned
-# those with little work for each kernel lie far behind the fit (SmolLM3 by FSDP2, InternEvo on 1024 GPUs, minGPT), and
-# those with much do not: with three times the bounds are the narrowest that hold as many sources. Where DTensor's
-# dispatch is counted its releases and programs differ by no more than those of fused kernels.
+# How far programs differ, as factors within which nine in ten are: how many times as long kernel launches may take
+# (Python, hooks, the CPU), with fused kernels or adapters and without; and an optimizer on the CPU. Independent errors,
+# added as squares. Programs that are not tuned lie far behind the fit where each kernel has little work (SmolLM3 by
+# FSDP2, InternEvo on 1024 GPUs, minGPT), and not where it has much: with three times the launches, bounds are the
+# narrowest that hold as many sources. Where DTensor's dispatch is counted, its releases and programs differ by no more
+# than those of fused kernels.
 STARTS_SPREAD, SLOWER_STARTS, OFFLOAD_SPREAD = 1.6, 3.0, 1.4
-# How much faster at most: kernels captured as graphs, or fused further; eager ones by a host with fast cores (LoRA of
-# Qwen-7B and 14B with 256 tokens takes 0.53 to 0.6 of the middle).
+# How many times as fast launches are at most: captured as graphs, fused further, or eager on a host with fast cores
+# (LoRA of Qwen-7B and 14B with 256 tokens takes 0.53 to 0.6 of the middle).
 FEWER_STARTS = 2.0
-# The most that published trainings reach of a GeForce's peak: of all that is counted 0.95 (said of a 7B's blocks on
-# an RTX 3090, compiled; 0.74 without: modula-systems/modula pull request 1), of what is computed, without the scores
-# that are dropped, 0.87 (torchtune's LoRA of Llama 3.1 8B on an RTX 4090). Their peak is at a clock below that which
-# they keep: large products have 1.05 to 1.15 of it (zzc0721/torch-performance-test-data).
+# The most that published trainings reach of a GeForce's peak: 0.95 with all operations counted (said of a 7B's blocks
+# on an RTX 3090, compiled; 0.74 without: modula-systems/modula pull request 1), 0.87 without the scores that the mask
+# drops (torchtune's LoRA of Llama 3.1 8B on an RTX 4090). Their peak is at a lower clock than they keep: large products
+# reach 1.05 to 1.15 of it (zzc0721/torch-performance-test-data).
 GEFORCE_REACHED, GEFORCE_COMPUTED = 0.95, 0.87
-_STAND_IN = "a100"  # for a GPU that is not known, of which nothing depends on but the range that is shown
-_MOST_SHARE = 2.0  # at the peak, of nothing but scores half of which are dropped
+_STAND_IN = "a100"  # for an unknown GPU: only the range that is shown depends on it
+_MOST_SHARE = 2.0  # at the peak, with nothing but attention whose mask drops half of the scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Efficiency:
-    """Share of the peak, low and high, and where it is from.
+    """Share of the peak, low and high, and where it is from. Raises UsageError for what is no range of shares.
 
-    ``least_seconds``: of the start of a micro-batch's kernels, which is in the shares. ``slow`` and ``fast``: the
-    factors between the middle and the bounds, of what is fitted; 1 of what is given. ``slow_steps``, ``fast_steps``:
-    those of whole steps, without what is not known of their computation. ``unsure``: how much faster fused
-    kernels may be, where nobody says whether they are.
-    Shares are of all scores of attention: a kernel that skips those which a causal mask drops may be above 1. With
-    ``in_fp8`` they are of the peak in 16 bits, and have what fp8 gains in them. Raises UsageError for what is no range
-    of shares.
+    ``slow`` and ``fast``: the factors between the middle and the bounds where it is fitted, 1 where it is given.
+    ``slow_steps``, ``fast_steps``: the same of whole steps, without the errors of their computation. ``least_seconds``:
+    kernel launches of a micro-batch, which the shares include. ``unsure``: by how much fused kernels may be faster,
+    where nobody says whether they are.
+    All attention scores count, so that a kernel that skips those which a causal mask drops may be above 1. With
+    ``in_fp8`` the shares are of the peak in 16 bits, and include fp8's gain.
     """
 
     low: float
@@ -159,7 +156,7 @@ class Efficiency:
 
     @property
     def middle(self) -> "Efficiency":
-        """The share that is as likely too high as too low."""
+        """With the share that is as likely too high as too low, and without a range."""
         share = min(_MOST_SHARE, self.low * self.slow)
         return replace(self, low=share, high=share, slow=1.0, fast=1.0)
 
@@ -181,7 +178,7 @@ def expected_efficiency(
 ) -> Efficiency:
     """What published trainings of such a size on such a GPU reach; wider where programs differ more.
 
-    ``timing``: by whose published step times, where the program is named.
+    ``timing``: the program whose own step times give the bounds, where it is named.
     """
     stand_in = gpu if gpu is not None and any(map(gpu.peak_tflops, TYPES)) else gpu_for(_STAND_IN)
     work = work_of(stand_in, model, setup, power_watts, dtype)
@@ -205,14 +202,14 @@ def expected_efficiency(
 
 
 def _reached(work: Work) -> float:
-    """The largest share of the peak that any training is known to reach; no end where the fit is not near it."""
+    """The largest share of the peak that any training is known to reach; without a limit except on GeForce."""
     if not work.is_halved:
         return math.inf
     return max(GEFORCE_REACHED, GEFORCE_COMPUTED * work.at_peak / (work.products + work.attention))
 
 
 def experts_times(model: Transformer) -> float:
-    """How much longer a rank with all of a layer's experts takes than a dense model of as much work."""
+    """How many times as long a rank with all of a layer's experts takes as a dense model of as much work."""
     is_whole = model.experts and getattr(model, "expert_ranks", 1) == 1
     return EXPERTS_TOGETHER_TIMES if is_whole else 1.0
 
@@ -228,8 +225,8 @@ def factors(
 ) -> tuple[float, float]:
     """How many times as long as the fit the slowest takes, and how many times as fast the fastest is.
 
-    Nobody is faster for an optimizer on the CPU. ``moved``: how many times as long activations take that go to the CPU,
-    by the slowest. ``of_experts``: whose class has all that starts may differ by in it.
+    No program is faster for an optimizer on the CPU. ``moved``: how many times as long the slowest takes if activations
+    go to the CPU. ``of_experts``: their class includes how far launches differ.
     """
     sides = slow_sides(work, calibration, setup, moved, of_experts=of_experts)
     slow = max(math.hypot(math.log(spread.slow), known) + longer for known, longer in sides)

@@ -1,6 +1,7 @@
 """Models with LayerNorm, and biases in their linear layers."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from raybench.performance_model.families.fields import (
     NO_HEAD_DIM,
@@ -74,26 +75,8 @@ def _stablelm(name: str, fields: Fields) -> Transformer:
 
 def _gpt_bigcode(name: str, fields: Fields) -> Transformer:
     """StarCoder and SantaCoder: GPT-2 whose heads share keys and values."""
-    without(fields, "add_cross_attention")
     shared = 1 if flag(fields, "multi_query", default=True) else whole(fields, "n_head")
-    hidden, positions = whole(fields, "n_embd"), whole(fields, "n_positions", default=1024)
-    return Transformer(
-        name=name,
-        layers=whole(fields, "n_layer"),
-        hidden=hidden,
-        heads=whole(fields, "n_head"),
-        kv_heads=shared,
-        feedforward=whole(fields, "n_inner", default=4 * hidden),
-        vocabulary=whole(fields, "vocab_size"),
-        gated=False,
-        norm="layer",
-        biases=True,
-        tied=flag(fields, "tie_word_embeddings", default=True),
-        positions=positions,
-        context=positions,
-        formula_gelu=fields.get("activation_function", "gelu_pytorch_tanh") in _FORMULAS,
-        drops=fields.get("resid_pdrop", 0.1) != 0,
-    )
+    return replace(_gpt2(name, {"activation_function": "gelu_pytorch_tanh", **fields}), kv_heads=shared)
 
 
 def _phi(name: str, fields: Fields) -> Transformer:

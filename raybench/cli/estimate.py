@@ -112,12 +112,14 @@ _OPTIONS: list[Any] = [
     click.option("--lora-dropout/--no-lora-dropout", default=None, help="Dropout of adapters' inputs; its masks "
                  "are kept. On by default in TRL and ms-swift, not in peft.  [default: the program's, "
                  "else unknown, both are counted with]"),
-    click.option("--autocast/--no-autocast", default=True, help="With --lora-rank: autocast or mixed precision "
+    click.option("--autocast/--no-autocast", default=None, help="With --lora-rank: autocast or mixed precision "
                  "casts; or, in a loop of one's own over a model in 16 bits, each adapter in fp32 its own input, which "
-                 "is kept (peft).  [default: on]"),
+                 "is kept (peft), and computes without TF32.  [default: the program's, else on]"),
     click.option("--qlora", is_flag=True, help="The frozen base in 4 bits; needs --lora-rank."),
-    click.option("--base-dtype", type=click.Choice(["nf4", "int8", "fp8"]), help="Of the frozen base's linear layers, "
-                 "with --lora-rank.  [default: that of the computation; nf4 with --qlora]"),
+    click.option("--base-dtype", type=click.Choice(["fp32", "bf16", "fp16", "nf4", "int8", "fp8"]), help="Of the "
+                 "frozen base, with --lora-rank: of all of it, as transformers loads it in fp32 unless it is told a "
+                 "type, or packed (nf4, int8, fp8) of its linear layers.  [default: the program's, else that of the "
+                 "computation; nf4 with --qlora]"),
     *PRICE_OPTIONS,
     click.option("--prices", metavar="FILE", help="CSV with name,usd_per_node_hour,date,source in place of the list "
                  "prices."),

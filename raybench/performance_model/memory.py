@@ -290,7 +290,7 @@ def _parameters(model: Transformer, setup: TrainingSetup) -> float:
         return float(model.parameters * setup.stored_bytes)
     adapters = model.lora_parameters(setup.lora_rank, setup.lora_targets) * setup.stored_bytes
     if not setup.quantized:
-        return float(model.parameters * setup.base_bytes + adapters)
+        return float(model.parameters * setup.frozen_bytes + adapters)
     packed = model.linear_parameters
     return packed * PACKED_BYTES[setup.packing] + (model.parameters - packed) * setup.kept_bytes + adapters
 
@@ -321,7 +321,7 @@ def _buffers(step: Step) -> float:
         if setup.strategy == "zero3":
             return step.live + step.whole_gradients
         return gathered * setup.compute_bytes + step.whole_gradients
-    casts = model.parameters - model.lookup_parameters if setup.casts_weights else 0
+    casts = model.parameters - model.lookup_parameters if setup.casts_weights or setup.casts_base else 0
     return casts * setup.compute_bytes + step.unpacked
 
 

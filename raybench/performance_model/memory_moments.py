@@ -184,11 +184,14 @@ def replica_moments(step: Step) -> dict[str, float]:
     """Where each rank has the whole model: DDP, or one rank alone."""
     model, setup = step.model, step.setup
     loose = step.loose_gradients
-    block_casts = float(model.parameters_per_layer * setup.compute_bytes) if setup.casts_weights else 0.0
-    table_cast = step.loss.table_cast_bytes if setup.casts_weights else 0.0
-    all_casts = float(model.block_parameters * setup.compute_bytes) if setup.casts_weights else 0.0
-    casts = all_casts + table_cast  # the graph keeps them; of what is computed anew the context does
+    has_casts = setup.casts_weights or setup.casts_base
+    block_casts = float(model.parameters_per_layer * setup.compute_bytes) if has_casts else 0.0
+    table_cast = step.loss.table_cast_bytes if has_casts else 0.0
+    all_casts = float(model.block_parameters * setup.compute_bytes) if has_casts else 0.0
     anew = setup.checkpointing or setup.selective
+    cached = not (anew and setup.casts_base)
+    # the graph keeps them; of what is computed anew the context does, but not of what is frozen
+    casts = (all_casts if cached else 0.0) + table_cast
     casts_left = table_cast if anew else casts
     kept_casts = block_casts if anew else all_casts
     tied = (

@@ -256,7 +256,7 @@ def _packed_adapters(run: Fitting, _: float) -> tuple[str, Fitting] | None:
     if (run.setup.quantized and run.setup.packing != "8bit") or not run.may(run.setup.strategy, "qlora"):
         return None
     rank = run.setup.lora_rank or _LORA_RANK
-    setup = replace(run.setup, lora_rank=rank, quantized=True, packing="nf4")
+    setup = replace(run.setup, lora_rank=rank, quantized=True, packing="nf4", base_bytes=0)
     return f"--lora-rank {rank} --qlora", replace(run, setup=setup)
 
 

@@ -155,14 +155,14 @@ class TrainingSetup:
     loss: Loss = "plain"
     loss_open: bool = False  # nobody says which: memory has ``loss``, times lie between it and a fused one
 
-    # Adapters over a frozen base, which is in the compute type or packed.
+    # Adapters over a frozen base, which is in the compute type, in fp32 or packed.
     lora_rank: int = 0  # 0: everything is trained
     lora_targets: tuple[str, ...] = ()
-    # The base that is not packed is stored in the parameters' type, as a model is that nobody loads in another: FSDP
-    # shards it so, and gathers it in the compute type.
-    wide_base: bool = False
     adapter_dropout: bool = False  # before each adapter
     quantized: bool = False
+    base_bytes: int = (
+        0  # of a base that is not packed, as it is loaded; 0: the compute type, to which DeepSpeed casts it
+    )
     packing: Packing = "nf4"  # whose kernels unpack it at their own speeds (bitsandbytes and torchao, or GPTQ's)
     # What of a 4-bit base is not in 4 bits is fp32, and with it the residual stream (peft's
     # prepare_model_for_kbit_training).
@@ -200,6 +200,8 @@ class TrainingSetup:
                 raise UsageError(f"{name} is {value}; it must be from 1 to {_MOST_SIZE}")
         if self.upcast and not self.quantized:
             raise UsageError("only what a 4-bit base leaves in 16 bits is cast up; give 4-bit weights with it")
+        if self.base_bytes and (self.quantized or not self.lora_rank):
+            raise UsageError("a type of a frozen base is of adapters over one that is not packed; give --lora-rank")
         if not 0 < self.recomputed_share <= 1:
             raise UsageError(f"{self.recomputed_share:g} of the blocks cannot be computed again; give above 0, up to 1")
 
@@ -302,6 +304,21 @@ class TrainingSetup:
         return self.has_autocast and not self.is_sharded and not self.lora_rank
 
     @property
+    def frozen_bytes(self) -> int:
+        """An element of a frozen base that is not packed, as it is stored: wider ones FSDP casts before it gathers."""
+        by_deepspeed = self.is_zero or self.strategy == "zero3"
+        return self.compute_bytes if by_deepspeed or not self.base_bytes else self.base_bytes
+
+    @property
+    def casts_base(self) -> bool:
+        """Whether autocast makes a copy of a whole frozen base in the compute type.
+
+        Each time that a layer is computed: its cache is of what has a gradient (aten/src/ATen/autocast_mode.cpp).
+        """
+        wide = self.lora_rank > 0 and not self.quantized and self.frozen_bytes > self.compute_bytes
+        return wide and not self.is_sharded
+
+    @property
     def compiles_loss(self) -> bool:
         """Whether the loss is compiled with the model: of who compiles and says no loss, nearly always."""
         return bool(self.compiled) and self.loss_open and self.loss == "plain"
@@ -332,17 +349,14 @@ class TrainingSetup:
         """An element of the residual stream: autocast leaves it in the parameters' type, FSDP's mixed precision not."""
         if self.upcast:
             return self.kept_bytes
+        if self.casts_base:
+            return self.frozen_bytes
         return self.compute_bytes if self.is_sharded or self.lora_rank else self.stored_bytes
 
     @property
     def kept_bytes(self) -> int:
         """An element of a frozen base, where it is not in 4 bits."""
         return _FP32_BYTES if self.upcast else self.compute_bytes
-
-    @property
-    def base_bytes(self) -> int:
-        """An element of a frozen base of which nothing is packed, as it is stored."""
-        return self.parameter_bytes if self.wide_base and self.is_sharded else self.compute_bytes
 
     @property
     def has_separate_kernels(self) -> bool | None:

@@ -185,7 +185,7 @@ def work_of(
     logits = tokens * model.vocabulary / bandwidth
     return Work(
         at_peak=tokens * (products + attention) / (peak * 1e12),
-        products=tokens * (products / gain + head) / (clock * peak * 1e12),
+        products=tokens * (products / gain + head) / (clock * peak * 1e12) + _wide_adapters(gpu, model, setup),
         unsure_products=tokens * unsure_head / (clock * peak * 1e12),
         casts=casts + cast_base,
         unsure_casts=unsure_casts + unsure_base,
@@ -234,7 +234,13 @@ def _unpacked_bytes(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def _base_casts(model: Transformer, setup: TrainingSetup) -> tuple[float, float]:
-    """Bytes that a base in 8 bits has moved to be cast, on average, and how many more or fewer; in each pass."""
+    """Bytes that a base in 8 bits, or in fp32 by autocast, has moved to be cast; and how many more or fewer it may be.
+
+    One in fp32 in each pass forward: the cast is kept until the backward pass has been.
+    """
+    if setup.casts_base:
+        each = setup.frozen_bytes + setup.compute_bytes
+        return each * (1 + setup.recomputed) * (model.parameters - model.lookup_parameters), 0.0
     if not setup.quantized or setup.packing != "8bit":
         return 0.0, 0.0
     fewest, most = ((2 + setup.recomputed) * model.linear_parameters * each for each in _BASE_8BIT_BYTES)
@@ -335,9 +341,18 @@ def _product_flops(model: Transformer, setup: TrainingSetup) -> float:
     """Of the matrix products, for each token; recomputation included."""
     again = products_again(model, setup) * 2.0 * (model.block_parameters - model.idle_parameters)
     if setup.lora_rank:
-        adapters = model.lora_parameters(setup.lora_rank, setup.lora_targets)
+        adapters = 0 if setup.casts_inputs else model.lora_parameters(setup.lora_rank, setup.lora_targets)
         return 4.0 * model.computing_parameters + 6.0 * adapters + again
     return 6.0 * model.computing_parameters + again
+
+
+def _wide_adapters(gpu: Gpu, model: Transformer, setup: TrainingSetup) -> float:
+    """Seconds of products of adapters in fp32 that nothing casts: without TF32, which PyTorch leaves off."""
+    rate = gpu.peak_tflops("fp32")
+    if not setup.casts_inputs or rate is None:
+        return 0.0
+    adapters = model.lora_parameters(setup.lora_rank, setup.lora_targets)
+    return setup.tokens * (6.0 + 2.0 * setup.recomputed) * adapters / (rate * 1e12)
 
 
 def _narrowness(gpu: Gpu, setup: TrainingSetup, dtype: str) -> float:
@@ -363,7 +378,7 @@ def _head(model: Transformer, setup: TrainingSetup, is_held: bool) -> tuple[floa
 
 
 def _adapter_bytes(model: Transformer, setup: TrainingSetup) -> float:
-    """What adapters read and write beside their layers, for each token."""
+    """What adapters read and write beside their layers, for each token: in their own type where nothing casts."""
     if not setup.lora_rank:
         return 0.0
     width = sum(
@@ -372,4 +387,5 @@ def _adapter_bytes(model: Transformer, setup: TrainingSetup) -> float:
         for name, size in kind.linears().items()
         if name in setup.lora_targets or not setup.lora_targets
     )
-    return width * setup.compute_bytes * (3 + setup.recomputed)
+    each = setup.stored_bytes if setup.casts_inputs else setup.compute_bytes
+    return width * each * (3 + setup.recomputed)

@@ -91,7 +91,7 @@ class EstimateOptions:
     lora_rank: int = 0
     lora_targets: str | None = None
     lora_dropout: bool | None = None
-    autocast: bool = True
+    autocast: bool | None = None
     qlora: bool = False
     base_dtype: str | None = None
     efficiency: str | None = None
@@ -232,6 +232,8 @@ def _said(options: EstimateOptions) -> frozenset[str]:
         "flash_attention": options.no_flash_attention,
         "offloads_activations": options.offload_activations or None,
         "packing": options.base_dtype,
+        "base_bytes": options.base_dtype,
+        "autocast": options.autocast,
         "adapter_dropout": options.lora_dropout,
         "drops": options.dropout,
     }

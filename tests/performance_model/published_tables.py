@@ -66,7 +66,10 @@ _KEEP_OUTPUTS = ("DLRover ATorch", "llama-cookbook 41 outputs kept")
 _GATHER_8BIT = ("lightning-thunder threads",)
 _WITHOUT_ZERO_INIT = ("chenyaofo", "gpjt", "gpjt liger")
 # transformers from 4.40.0 (April 2024) to the summer gave sdpa a mask whether a sample was padded or not.
-_MASKED = ("chenyaofo", "gpjt", "gpjt liger")
+# The last two replace samples that are padded by random tokens and leave their mask, and pad to the full length.
+_MASKED = ("chenyaofo", "gpjt", "gpjt liger", "universal-llm-trainer", "unsloth-lora-bench")
+# Loops of their own that train adapters, in fp32 as peft makes them, over a base in 16 bits without autocast.
+_WITHOUT_AUTOCAST = ("universal-llm-trainer", "unsloth-lora-bench", "llama-cookbook issue 835")
 _NOT_MASKED = ("LLaMA-Factory", "fms-acceleration")  # by flash-attn, which takes lengths
 _PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq", "qlora-8bit": "8bit"}
 _SAID = {"yes": True, "no": False}
@@ -201,13 +204,18 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         holds_inputs=_holds_inputs(row),
         frozen_inputs=_frozen_inputs(row["source"]),
         adapter_dropout=row["source"] in _WITH_DROPOUT,
+        autocast=not (row["source"] in _WITHOUT_AUTOCAST and row["strategy"] == "ddp" and row["kernels"] != "fused"),
         graph_holds_weights=row["source"] in _WITHOUT_ZERO_INIT and row["strategy"] == "zero3",
         dtensors=True if row["source"] in _DTENSORS else None,
         gathers_8bit=row["source"] in _GATHER_8BIT and row["dtype"] == "fp8",
         keeps_outputs=row["source"] in _KEEP_OUTPUTS and row["strategy"] == "fsdp",
-        wide_base=row["source"] in _WIDE_BASE,
+        base_bytes=4 if row["source"] in _WIDE_BASE else 0,
         joined_projections=row["source"] in _JOINED,
-        masked_attention=True if row["source"] in _MASKED else False if row["source"] in _NOT_MASKED else None,
+        masked_attention=True
+        if row["source"] in _MASKED and row["kernels"] != "fused"
+        else False
+        if row["source"] in _NOT_MASKED
+        else None,
         offload="none" if row["offload"] in ("", "activations") else row["offload"],  # type: ignore[arg-type]
         offloads_activations=row["offload"] == "activations",
         flash_attention=row["flash_attention"] == "yes",

@@ -44,8 +44,8 @@ def observed() -> list[Observation]:
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 182
-    assert len(observed()) == 851
+    assert len({run.source for run in RUNS}) == 183
+    assert len(observed()) == 857
 
 
 def test_the_constants_are_the_fit_of_the_published_rows() -> None:

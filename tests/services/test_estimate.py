@@ -53,6 +53,10 @@ PACKED: dict[str, Any] = {**ON_EIGHT, "lora_rank": 16}
         ({**ON_EIGHT, "strategy": "zero2", "gradient_dtype": "fp32"}, "gradients", 4 * LLAMA / 8),
         ({**PACKED, "base_dtype": "int8"}, "parameters", (LLAMA + (LLAMA - 6_979_321_856)) / 8),
         ({**PACKED}, "parameters", 2 * LLAMA / 8),
+        ({**PACKED, "base_dtype": "bf16"}, "parameters", 2 * LLAMA / 8),
+        ({**PACKED, "base_dtype": "fp32"}, "parameters", 4 * LLAMA / 8),
+        ({**PACKED, "program": "verl"}, "parameters", 4 * LLAMA / 8),
+        ({**PACKED, "program": "verl", "base_dtype": "bf16"}, "parameters", 2 * LLAMA / 8),
     ],
 )
 def test_what_is_stored_in_another_type_is_as_large_as_that(options: dict[str, Any], part: str, size: float) -> None:
@@ -89,6 +93,29 @@ def test_a_base_in_8_bits_is_cast_and_in_4_unpacked() -> None:
     assert (plain.mfu or (0, 0))[1] > (cast.mfu or (0, 0))[1] > (unpacked.mfu or (0, 0))[1]
 
 
+def test_a_base_in_fp32_is_cast_where_it_is_whole_and_gathered_as_it_computes() -> None:
+    """Each pass makes a copy of it; shards are cast before they are gathered, and DeepSpeed casts all of the model."""
+    options = {**PACKED, "loss": "fused", "kernels": "fused", "compile": True}
+    whole, shards = ({**options, "strategy": name} for name in ("ddp", "fsdp"))
+    narrow, wide = (estimate(EstimateOptions(**whole, base_dtype=one)).report for one in ("bf16", "fp32"))
+    assert wide.memory.parameters - narrow.memory.parameters == pytest.approx(2 * LLAMA, rel=0.01)
+    assert wide.memory.buffers - narrow.memory.buffers == pytest.approx(2 * LLAMA, rel=0.07)  # but the token table
+    more = [after - before for before, after in zip(narrow.step_seconds or (), wide.step_seconds or (), strict=True)]
+    assert min(more) > 0.6 * 6 * LLAMA / 2.0e12  # bytes moved for each weight, of an A100's memory
+    narrow, wide = (estimate(EstimateOptions(**shards, base_dtype=one)).report for one in ("bf16", "fp32"))
+    assert wide.step_seconds == narrow.step_seconds
+    assert wide.memory.buffers == narrow.memory.buffers
+
+
+def test_adapters_in_fp32_that_nothing_casts_are_slow() -> None:
+    """Of unsloth-lora-bench's vanilla rows: a third of the time at rank 32, at the rate of fp32 without TF32."""
+    options: dict[str, Any] = {"model": "llama-8b", "gpu": "a100", "world_size": 1, "lora_rank": 32, "compile": False}
+    cast, uncast = (estimate(EstimateOptions(**options, autocast=one)).report.step_seconds for one in (True, False))
+    assert cast is not None
+    assert uncast is not None
+    assert all(1.15 < slow / fast < 1.5 for slow, fast in zip(uncast, cast, strict=True))
+
+
 @pytest.mark.parametrize(("masked", "epoch", "counted"), [(False, 0.25, 1.0), (None, 0.25, 1.0), (True, 1.0, 0.25)])
 def test_samples_shorter_than_the_sequence_are_packed_or_padded(
     masked: bool | None, epoch: float, counted: float
@@ -115,6 +142,10 @@ _OF_COST = ("per_epoch", "per_million_tokens")
         ({"optimizer": "adamw-8bit", "optimizer_dtype": "bf16"}, "8 bits"),
         ({"base_dtype": "int8"}, "--lora-rank"),
         ({"base_dtype": "int8", "qlora": True, "lora_rank": 8}, "give one of them"),
+        ({"base_dtype": "fp32", "qlora": True, "lora_rank": 8}, "give one of them"),
+        ({"base_dtype": "fp32", "lora_rank": 8, "strategy": "zero2"}, "DeepSpeed casts the whole model"),
+        ({"base_dtype": "fp32", "lora_rank": 8, "autocast": False}, "give --dtype fp32"),
+        ({"base_dtype": "bf16", "lora_rank": 8, "dtype": "fp32"}, "give --dtype bf16"),
         ({"mean_tokens": 4097}, "from 1 to the 4096"),
         ({"mean_tokens": 0}, "--mean-tokens is 0"),
     ],

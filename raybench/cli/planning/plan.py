@@ -69,8 +69,9 @@ _OPTIONS: list[Any] = [
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
     click.option("--lora-dropout/--no-lora-dropout", default=None, help="Dropout of adapters' inputs; its masks "
                  "are kept.  [default: the program's; without one trl's, which has it]"),
-    click.option("--base-dtype", type=click.Choice(["nf4", "int8"]), help="Of the frozen base of lora; int8: as "
-                 "bitsandbytes loads it in 8 bits.  [default: that of the computation; nf4 with qlora]"),
+    click.option("--base-dtype", type=click.Choice(["fp32", "bf16", "fp16", "nf4", "int8"]), help="Of the frozen base "
+                 "of lora; fp32: as transformers loads it unless it is told a type; int8: as bitsandbytes loads it in "
+                 "8 bits.  [default: the program's, else that of the computation; nf4 with qlora]"),
     *WORKLOAD_OPTIONS,
     click.option("--samples-per-step", type=int, help="Of all ranks together.  [default: about a million tokens; of "
                  "--samples no more than 128, or a thousandth of them; with adapters 64]"),

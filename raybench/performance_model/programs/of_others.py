@@ -87,6 +87,8 @@ PRIME_RL = Program(
         Fact(name="masked_attention", value=False, source="src/prime_rl/trainer/models/layers/attn.py"),
         Fact(name="parameter_bytes", value=4, source="prime_rl/configs/trainer.py, optimization_dtype",
              is_default=True),
+        Fact(name="base_bytes", value=4, source="src/prime_rl/trainer/model.py, get_model in optimization_dtype",
+             methods=("lora",), is_default=True),
         Fact(name="reduce_bytes", value=4, source="prime_rl/configs/trainer.py, reduce_dtype", is_default=True),
         Fact(name="on_streams", value=False, source="src/prime_rl/trainer/model.py, fully_shard"),
     ),
@@ -107,6 +109,8 @@ VERL = Program(
         Fact(name="compiled", value=False, source="verl/trainer/fsdp_sft_trainer.py", is_default=True),
         Fact(name="parameter_bytes", value=4, source="verl/trainer/config/sft_trainer.yaml, model_dtype",
              is_default=True),
+        Fact(name="base_bytes", value=4, source="verl/workers/engine/fsdp/transformer_impl.py, from_pretrained in "
+             "model_dtype", methods=("lora",), is_default=True),
         Fact(name="reduce_bytes", value=4, source="verl/trainer/fsdp_sft_trainer.py, reduce_dtype"),
         Fact(name="reduces_each", value=True, source="verl/trainer/fsdp_sft_trainer.py, which sets no gradient sync"),
         Fact(name="on_streams", value=True, source="verl/trainer/fsdp_sft_trainer.py, FSDP(...), before 0.4",
@@ -278,8 +282,10 @@ LLAMA_RECIPES = Program(
              "0.0.2", strategies=FSDP, releases=Releases(until="0.0.3"), is_default=True),
         Fact(name="parameter_bytes", value=COMPUTED, source=f"{_RECIPES}/finetuning.py, torch_dtype, from 0.0.3 on",
              strategies=FSDP, is_default=True),
-        Fact(name="wide_base", value=True, source=f"{_RECIPES}/finetuning.py, from_pretrained without a type, up to "
+        Fact(name="base_bytes", value=4, source=f"{_RECIPES}/finetuning.py, from_pretrained without a type, up to "
              "0.0.2", strategies=FSDP, methods=("lora",), releases=Releases(until="0.0.3"), is_default=True),
+        Fact(name="autocast", value=False, source=f"{_RECIPES}/utils/train_utils.py, autocast with use_fp16 alone",
+             strategies=("ddp",), methods=("lora",), is_default=True),
         Fact(name="reduce_bytes", value=COMPUTED, source=f"{_RECIPES}/policies/mixed_precision.py, bfSixteen",
              strategies=FSDP),
         Fact(name="reduces_each", value=True, source=f"{_RECIPES}/utils/train_utils.py, without no_sync",

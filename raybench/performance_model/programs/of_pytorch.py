@@ -166,6 +166,8 @@ LLM_FOUNDRY = Program(
              "flash_attn_varlen_func", is_default=True),
         Fact(name="reduce_bytes", value=COMPUTED, source="scripts/train/yamls/pretrain/mpt-7b.yaml, mixed_precision "
              "PURE", is_default=True),
+        Fact(name="base_bytes", value=4, source="llmfoundry/models/hf/hf_base.py, torch_dtype of "
+             "_MASTER_WEIGHTS_PRECISION", methods=("lora",)),
         Fact(name="reduces_each", value=True, source="composer/trainer/trainer.py, sync_context of a model that is "
              "not DDP's", strategies=FSDP),
         Fact(name="on_streams", value=True, source="composer/distributed/dist_strategy.py, "

@@ -29,6 +29,7 @@ SIZES = {
     "reduce_bytes": "gradients reduced in",
     "parameter_bytes": "weights stored in",
     "moment_bytes": "moments of the optimizer in",
+    "base_bytes": "frozen base in",
 }
 _TYPES = {"4": "fp32", "2": "16 bits"}
 LABELS = SIZES | {
@@ -55,13 +56,13 @@ LABELS = SIZES | {
     "flash_attention": "flash attention",
     "upcast": "base cast up",
     "packing": "packing",
-    "wide_base": "base stored in the adapters' type",
     "frozen_inputs": "inputs of frozen layers",
     "optimizer_weights": "weights in the optimizer",
     "adapter_dropout": "dropout of adapters",
     "drops": "dropout",
     "whole_state": "state whole",
     "gradient_buffers": "gradients in Megatron-Core's buffers",
+    "autocast": "autocast",
 }
 # Losses that --loss has no value for, in words; others are as it has them.
 LOSSES: Mapping[str, str] = MappingProxyType({

@@ -15,8 +15,10 @@ _HOPPER_TFLOPS, _BLACKWELLS = 989.4, ("B200", "B300", "GB200", "GB300")
 FASTEST_WITHOUT_GAP_TFLOPS = 400.0
 # How much longer than FlashAttention-2 for each score PyTorch's memory-efficient kernel takes, which is the one that
 # takes a mask (and skips no scores). Mistral-7B by LoRA had 3247 and 2483 tokens/s without and with one at 4096 tokens,
-# 3083 and 1918 at 8192 (github.com/huggingface/transformers, issue 30461): 2.62 times at both lengths.
+# 3083 and 1918 at 8192 (github.com/huggingface/transformers, issue 30461): 2.62 times at both lengths. In fp32 it is
+# the kernel without a mask as well (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash takes 16 bits alone).
 _MASKED_TIMES = 2.62
+_FP32_BYTES = 4
 _LOSSES_OF_TRANSFORMERS = ("transformers", "transformers-whole", "transformers-kept", "narrow", "fused-fp32")
 CAUSAL_SHARE = 0.5  # of the scores, where blocks that the mask drops are skipped
 
@@ -34,7 +36,7 @@ def attention_times(setup: TrainingSetup, older: float | None) -> tuple[float, f
 
     ``older``: the share of the peak that Ampere's instructions have, where they are not its own.
     """
-    masked = _MASKED_TIMES if setup.masked_attention else 1.0
+    masked = _masked_times(setup) if setup.masked_attention else 1.0
     if older is None:
         return masked, 0.0
     slowest = masked / older
@@ -43,6 +45,10 @@ def attention_times(setup: TrainingSetup, older: float | None) -> tuple[float, f
     if setup.native_attention is None:
         return (1 + slowest) / 2, (slowest - 1) / 2
     return (1.0 if setup.native_attention else slowest), 0.0
+
+
+def _masked_times(setup: TrainingSetup) -> float:
+    return _MASKED_TIMES if setup.compute_bytes < _FP32_BYTES else 1.0
 
 
 def may_be_masked(setup: TrainingSetup) -> bool:
@@ -60,4 +66,4 @@ def masked_more(setup: TrainingSetup, older: float | None, slow: float) -> float
     if not may_be_masked(setup):
         return 0.0
     instructions = 1 / (older or 1.0)
-    return _MASKED_TIMES * instructions / CAUSAL_SHARE - slow
+    return _masked_times(setup) * instructions / CAUSAL_SHARE - slow

@@ -81,7 +81,7 @@ def is_ours(request: "EstimateRequest") -> bool:
         return False
     drops = request.model.drops and "drops" in request.said
     drops = drops or (adapted and setup.adapter_dropout and "adapter_dropout" in request.said)
-    is_known = setup.is_usual and setup.packing != "8bit" and not drops
+    is_known = setup.is_usual and setup.packing != "8bit" and setup.frozen_bytes == setup.compute_bytes and not drops
     return is_known and setup.optimizer in _TRAINED and request.dtype != "tf32"
 
 
@@ -199,6 +199,8 @@ def _adapter_lines(way: "Way") -> tuple[str, ...]:
     if packed and one.setup.strategy in _ACCELERATE:
         kind = {"fp16": "float16", "bf16": "bfloat16", "fp8": "bfloat16"}.get(one.dtype, "float32")
         packed += f" --bnb_4bit_quant_storage {kind} --dtype {kind}"
+    if one.setup.frozen_bytes > one.setup.compute_bytes:
+        packed = f" --dtype {_OF_BYTES[one.setup.frozen_bytes]}"
     targets = " ".join(one.setup.lora_targets) or "all-linear"
     words = f"trl: --use_peft True --lora_r {one.setup.lora_rank} --lora_target_modules {targets}{packed}"
     words += "" if one.setup.adapter_dropout else " --lora_dropout 0"

@@ -157,6 +157,7 @@ def _setup_differences(setting: Setting, request: "EstimateRequest") -> Iterator
         ("offloaded activations", setup.offloads_activations),
         (f"moments of {setup.moment_bytes} bytes", setup.moment_bytes not in (0, _FP32_BYTES)),
         ("a base in 8 bits", setup.packing == "8bit"),
+        ("a base in fp32", setup.frozen_bytes > setup.compute_bytes),
         (f"parameters of {setup.parameter_bytes} bytes", setup.parameter_bytes != _FP32_BYTES),
     )
     yield from (f"asked with {text}" for text, is_so in asked_otherwise if is_so)

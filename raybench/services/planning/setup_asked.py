@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from raybench.services.estimate import EstimateOptions
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activation: fp8 is of matrix products alone
+_PACKED = ("nf4", "int8", "fp8")  # types of a frozen base that is unpacked, or cast, to compute
 USUAL_DTYPE = "fp32"  # of weights that are stored, and of gradients that are reduced
 _KEEPING = ("ddp", "zero1", "zero2", "zero3")  # their gradients stay where they are from step to step
 
@@ -56,11 +57,12 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
         gradients_kept=options.accumulation > 1 or _keeps_gradients(options, strategy),
         whole_gradients=options.accumulation > 1 and options.reduce_each is False,
         lora_rank=options.lora_rank,
-        autocast=options.autocast,
+        autocast=options.autocast is not False,
         lora_targets=targets,
         adapter_dropout=options.lora_dropout is not False,
-        quantized=options.qlora or options.base_dtype is not None,
+        quantized=options.qlora or options.base_dtype in _PACKED,
         packing=_packing(options),
+        base_bytes=_base_bytes(options, strategy),
         moment_bytes=_moment_bytes(options),
         offloads_activations=options.offload_activations,
         kernels=options.kernels or "plain",
@@ -84,6 +86,22 @@ def _packing(options: "EstimateOptions") -> "Packing":
     if options.base_dtype is not None and not options.lora_rank:
         raise UsageError("--base-dtype is of a frozen base; give --lora-rank of at least 1 with it")
     return "8bit" if options.base_dtype in ("int8", "fp8") else "nf4"
+
+
+def _base_bytes(options: "EstimateOptions", strategy: "Strategy") -> int:
+    """Of a frozen base that is not packed; 0 where nobody says, or it is that of the computation."""
+    if options.base_dtype is None or options.base_dtype in _PACKED:
+        return 0
+    asked, computed = BYTES[options.base_dtype], BYTES[options.dtype]
+    if asked < computed:
+        raise UsageError(f"a base in {options.base_dtype} is computed in it; give --dtype {options.base_dtype}")
+    if asked > computed and strategy.startswith("zero"):
+        raise UsageError(
+            f"DeepSpeed casts the whole model to --dtype {options.dtype}, its base too; leave --base-dtype out"
+        )
+    if asked > computed and options.autocast is False:
+        raise UsageError("nothing casts a base in fp32 without autocast: the computation is in it; give --dtype fp32")
+    return asked
 
 
 def _moment_bytes(options: "EstimateOptions") -> int:

@@ -22,7 +22,7 @@ def test_an_estimate_has_every_figure() -> None:
     assert estimate["samples_per_second"][0] == pytest.approx(64 / high)
     flops, peak = estimate["model"]["flops_per_token"], 989.4e12
     assert estimate["mfu"][1] == pytest.approx(estimate["tokens_per_second"][1] * flops / 64 / peak)
-    assert estimate["mfu"][1] < 0.66  # with fused kernels, which nobody rules out
+    assert estimate["mfu"][1] < 0.67  # with fused kernels, which nobody rules out
     cost = estimate["cost"]
     assert cost["per_hour"] == pytest.approx(8 * 55.04)
     assert cost["per_epoch"][0] == pytest.approx(1000 * cost["per_1k_samples"][0])

@@ -29,14 +29,25 @@ def no_mask(**_: Any) -> None:
 
 
 def counted_peak(
-    sizes: dict[str, int], *, batch: int, length: int, rank: int, targets: list[str], again: bool, autocast: bool
+    sizes: dict[str, int],
+    *,
+    batch: int,
+    length: int,
+    rank: int,
+    targets: list[str],
+    again: bool,
+    autocast: bool,
+    base: str,
 ) -> int:
-    """Bytes at the fullest moment of a step under autocast, of a base in bf16 and adapters in fp32; rank 0: of all."""
+    """Bytes at the fullest moment of a step under autocast, of a base in its type and adapters in fp32.
+
+    Rank 0: of all parameters, in fp32.
+    """
     config = LlamaConfig(**sizes, attn_implementation="sdpa", tie_word_embeddings=False)
     with torch.device("meta"):
         model: Any = LlamaForCausalLM(config).train()
     if rank:
-        model = get_peft_model(model.to(torch.bfloat16), LoraConfig(r=rank, target_modules=targets))
+        model = get_peft_model(model.to(getattr(torch, base)), LoraConfig(r=rank, target_modules=targets))
         model.enable_input_require_grads()
     if again:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})

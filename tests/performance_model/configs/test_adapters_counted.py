@@ -24,12 +24,14 @@ SIZES = {
 ATTENTION, ALL = ["q_proj", "v_proj"], ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
-def case(vocabulary: int, targets: list[str], *, again: bool, autocast: bool = True) -> dict[str, Any]:
+def case(
+    vocabulary: int, targets: list[str], *, again: bool, autocast: bool = True, base: str = "bfloat16"
+) -> dict[str, Any]:
     """Without targets all is trained, with as many samples as make a block the fullest moment, not the update."""
     sizes = {**SIZES, "vocab_size": vocabulary}
     batch, rank = (2, 8) if targets else (8, 0)
     one = {"sizes": sizes, "batch": batch, "length": 1024, "rank": rank, "targets": targets, "again": again}
-    return {**one, "autocast": autocast}
+    return {**one, "autocast": autocast, "base": base}
 
 
 # Where the loss is next to nothing a block's backward pass is the fullest moment, whose MLP is frozen or is not.
@@ -37,6 +39,8 @@ CASES = [
     case(64, ATTENTION, again=True), case(64, ALL, again=True), case(64, ATTENTION, again=False),
     case(16000, ATTENTION, again=True), case(64, [], again=True), case(64, [], again=False),
     case(64, ATTENTION, again=False, autocast=False), case(16000, ALL, again=True, autocast=False),
+    case(64, ATTENTION, again=True, base="float32"), case(64, ALL, again=False, base="float32"),
+    case(16000, ATTENTION, again=True, base="float32"), case(16000, ALL, again=False, base="float32"),
 ]  # fmt: skip
 
 
@@ -59,6 +63,7 @@ def estimated(one: dict[str, Any]) -> int:
         loss="transformers-whole",
         lora_rank=one["rank"],
         lora_targets=tuple(one["targets"]),
+        base_bytes=4 if one["base"] == "float32" else 0,
     )
     return estimate_memory(model, setup, Layout(world_size=1, ranks_per_node=1)).allocated
 

@@ -234,7 +234,7 @@ def test_a_base_that_is_loaded_without_a_type_is_sharded_in_fp32() -> None:
     shard = 6_738_415_616 / 4
     assert older.memory.parameters - newer.memory.parameters == pytest.approx(2 * shard, rel=0.01)
     whole = {"strategy": "ddp", "world_size": 1, "lora_rank": 8}
-    assert asked("llama-recipes==0.0.2", **whole).setup.base_bytes == 2
+    assert asked("llama-recipes==0.0.2", **whole).setup.frozen_bytes == 2
 
 
 def test_megatron_stored_scores_up_to_core_0_5() -> None:

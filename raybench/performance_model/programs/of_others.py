@@ -263,14 +263,14 @@ H2O_LLMSTUDIO = Program(
 )  # fmt: skip
 
 _RECIPES = "src/llama_recipes"
-# Its releases of 2023 and 2024 are those of llama-recipes; llama-cookbook, as it is called since 2025, counts on.
+# Its releases of 2023 and 2024 are those of llama-recipes; llama-cookbook, as it is called since 2025, counts on. Its
+# loop is its own, not the Trainer's: it is judged as a class is.
 LLAMA_RECIPES = Program(
     name="llama-recipes",
     title="llama-recipes",
     aliases=("llama-cookbook",),
     strategies=(*FSDP, "ddp"),  # of several ranks by FSDP alone
     methods=("full", "lora", "qlora"),
-    timing="transformers",
     requirements=LLAMA_RECIPES_NEEDS,
     settings="--batch_size_training {batch} --gradient_accumulation_steps {accumulation} --context_length {length}",
     facts=(

@@ -271,9 +271,7 @@ def _preference(way: Way) -> float:
     if way.estimate.measured is not None and way.estimate.measured.step_seconds is not None:
         return way.tokens_per_second
     other = _WORTH_IT if one.layout.is_cut or one.setup.is_zero or one.setup.selective else 1.0
-    other *= (
-        _WORTH_IT if one.layout.expert > 1 and one.setup.is_sharded and not torchtitan_config(one.model.name) else 1.0
-    )
+    other *= _WORTH_IT if one.layout.expert > 1 and one.setup.is_sharded and not torchtitan_config(one.model) else 1.0
     tight = 1.0 if _is_roomy(way) else _WORTH_IT
     return way.fused / (other * tight)
 

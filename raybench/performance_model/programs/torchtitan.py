@@ -1,11 +1,16 @@
 """Which models torchtitan has, so that it can start a way that it alone has: the module and configuration of each."""
 
 from dataclasses import replace
+from functools import cache
 
+from raybench.performance_model.counted_model import CountedModel
+from raybench.performance_model.model_config import model_of_config
+from raybench.performance_model.presets import PRESETS
 from raybench.performance_model.programs.table import TORCHTITAN
 from raybench.performance_model.programs.taken import with_program
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.transformer import Transformer
 
 _OPTIMIZERS = ("adam", "adamw")
 _DTYPES = ("bf16", "fp8")
@@ -26,9 +31,23 @@ _TORCHTITAN = {
 }
 
 
-def torchtitan_config(model: str) -> tuple[str, str] | None:
-    """What ``--module`` and ``--config`` are told for a model of that name; None where torchtitan has none of it."""
-    return _TORCHTITAN.get(model)
+def torchtitan_config(model: Transformer) -> tuple[str, str] | None:
+    """What ``--module`` and ``--config`` are told for a model of that shape; None where torchtitan has none of it.
+
+    By its shape, as a ``config.json``, a name on the Hub and a preset are of one model, and one in other sizes is not.
+    """
+    return None if isinstance(model, CountedModel) else _shapes().get(_shape(model))
+
+
+def _shape(model: Transformer) -> Transformer:
+    """Without what torchtitan takes for any: its name, and for how many tokens its positions were made."""
+    return replace(model, name="", context=1)
+
+
+@cache
+def _shapes() -> dict[Transformer, tuple[str, str]]:
+    models = (PRESETS.get(name) or model_of_config(name) for name in _TORCHTITAN)
+    return dict(zip(map(_shape, models), _TORCHTITAN.values(), strict=True))
 
 
 def by_torchtitan(request: EstimateRequest, setup: TrainingSetup) -> EstimateRequest | None:
@@ -39,7 +58,7 @@ def by_torchtitan(request: EstimateRequest, setup: TrainingSetup) -> EstimateReq
     torch.compile, which the command that is printed asks for unless it is ruled out, fuses kernels and loss.
     """
     is_known = setup.optimizer in _OPTIMIZERS and request.dtype in _DTYPES and not setup.lora_rank and setup.is_usual
-    if not is_known or request.model.drops or torchtitan_config(request.model.name) is None:
+    if not is_known or request.model.drops or torchtitan_config(request.model) is None:
         return None
     told = replace(setup, gradient_bytes=4)
     own = with_program(replace(request, setup=told, program=TORCHTITAN), planned=True)

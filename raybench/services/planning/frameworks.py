@@ -30,7 +30,7 @@ def cut_lines(way: "Way", torchrun: str, trainer: str) -> tuple[str, str]:
     one = way.estimate.request
     if one.setup.strategy != "fsdp":
         return f"{torchrun} pretrain_gpt.py", f"Megatron-LM, beside the model's own shape: {megatron_words(way)}"
-    config = torchtitan_config(one.model.name)
+    config = torchtitan_config(one.model)
     if one.program is None and config is not None and by_torchtitan(one, one.setup) is not None:
         return f"{torchrun} -m torchtitan.train", f"torchtitan: {torchtitan_words(way, config)}"
     if one.program is None and one.layout.expert > 1:

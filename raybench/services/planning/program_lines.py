@@ -70,9 +70,9 @@ def _targets(setup: "TrainingSetup", program: str) -> str:
 
 
 def _torchtitan(way: "Way", title: str) -> str:
-    model = way.estimate.request.model.name
+    model = way.estimate.request.model
     config = torchtitan_config(model)
-    lead = title if config else f"{title} has no configuration of {model}; beside one of your own"
+    lead = title if config else f"{title} has no configuration of {model.name}; beside one of your own"
     return f"{lead}: {torchtitan_words(way, config)}"
 
 

@@ -79,3 +79,15 @@ def test_a_model_that_accelerate_cuts_is_trained_with_what_was_estimated(options
     assert cut
     assert all("--parallelism_config_cp_size" in lines[0] for lines in cut)
     assert all(told in lines[1] for lines in cut)
+
+
+def test_a_model_is_planned_alike_by_each_of_its_names() -> None:
+    """torchtitan had Llama 3.1 by the name of its preset alone: on the Hub it had neither its ways nor its command."""
+    machine = ("--nodes", "8", "--node-type", "p5.48xlarge")
+    names = ("llama-70b", "meta-llama/Llama-3.1-70B", "meta-llama/Llama-3.3-70B-Instruct")
+    plans = [planned(name, *machine)["ways"] for name in names]
+    ways = [[(_cut_of(way), way["selective_checkpointing"], way["peak"]) for way in plan] for plan in plans]
+    assert ways[0] == ways[1] == ways[2]
+    assert any("--config llama3_70b" in "".join(way["launch"]) for way in plans[2])
+    shorter = planned("llama-70b", *machine, "--vocabulary", "131072")["ways"]
+    assert not any("--config llama3_70b" in "".join(way["launch"]) for way in shorter)

@@ -35,6 +35,8 @@ _OPTIONS: list[Any] = [
     click.option("--intermediate-size", "--feedforward", "feedforward", type=int,
                  help="Another inner width of the MLP."),
     click.option("--vocabulary", type=int, help="Another vocabulary."),
+    click.option("--mtp-layers", type=int, metavar="N", help="Train so many layers of multi-token prediction as well, "
+                 "as Megatron-LM's --mtp-num-layers does (DeepSeek-V3: 1).  [default: none]"),
     click.option("--world-size", type=int, default=8, show_default=True, help="Ranks, one per GPU."),
     click.option("--gpus-per-node", type=int, help="Ranks a node.  [default: the node type's, else 8]"),
     click.option("--strategy", metavar="ddp|fsdp|zero1|...",

@@ -27,6 +27,10 @@ _KEPT_MODELS = 4096  # of which a plan asks for the same few some thousand times
 _SIZES = {"hidden": "hidden size", "kv_heads": "key and value heads", "feedforward": "intermediate size"}
 
 
+# Of each layer of multi-token prediction: of the hidden state, of the embedding, and before the output layer.
+NORMS_OF_PREDICTION = 3
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transformer:
     """A decoder-only transformer."""
@@ -68,6 +72,11 @@ class Transformer:
     shared_gate: bool = False
     dense_layers: int = 0
     dense_feedforward: int = 0
+
+    # Multi-token prediction (DeepSeek-V3, section 2.2): the last ``predicting`` of the layers each have before them a
+    # product that joins the hidden state with the next token's embedding, three norms, and the output layer once more.
+    predicting: int = 0
+    predicting_in_config: int = 0  # as its config.json has them, which most programs leave out
 
     # Norms and the rest of a layer.
     norm: Literal["rms", "layer", "scale", "plain"] = "rms"  # scale: LayerNorm without its shift; plain: no parameters
@@ -225,7 +234,9 @@ class Transformer:
         tables = [(self.vocabulary, self.hidden)] * (1 if self.tied else 2)
         others = [(self.positions, self.hidden)] if self.positions else []
         bias = [(self.vocabulary,)] if self.head_bias else []
-        return (*tables, *others, *bias, *self._norm_shapes() * (1 + self.embedding_norm))
+        joins = [(self.hidden, 2 * self.hidden)] * self.predicting
+        norms = 1 + self.embedding_norm + NORMS_OF_PREDICTION * self.predicting
+        return (*tables, *others, *bias, *joins, *self._norm_shapes() * norms)
 
     def _norm_shapes(self) -> tuple[tuple[int, ...], ...]:
         return ((self.hidden,),) * {"rms": 1, "layer": 2, "scale": 1, "plain": 0}[self.norm]
@@ -248,8 +259,9 @@ class Transformer:
     def outer_parameters(self) -> int:
         """What is outside the blocks: embeddings, the last normalisation, the output layer where it has its own."""
         tables = self.token_table_parameters * (1 if self.tied else 2) + self.positions * self.hidden
-        norms = self.norm_parameters * (1 + self.embedding_norm)
-        return tables + norms + (self.vocabulary if self.head_bias else 0)
+        norms = self.norm_parameters * (1 + self.embedding_norm + NORMS_OF_PREDICTION * self.predicting)
+        joins = 2 * self.hidden**2 * self.predicting
+        return tables + norms + joins + (self.vocabulary if self.head_bias else 0)
 
     @property
     def parameters(self) -> int:
@@ -263,8 +275,9 @@ class Transformer:
 
     @property
     def computing_parameters(self) -> int:
-        """Parameters that are multiplied for each token."""
-        return self.parameters - self.lookup_parameters - self.idle_parameters
+        """Parameters that are multiplied for each token; the output layer once for each prediction."""
+        again = self.predicting * self.token_table_parameters
+        return self.parameters - self.lookup_parameters - self.idle_parameters + again
 
     def attention_flops_per_token(self, sequence_length: int) -> float:
         """Scores and weighted sum, forward and backward: 12 layers x heads x head size x sequence.
@@ -311,6 +324,11 @@ class Transformer:
         """Operations per token with a frozen base: 4 N (forward, gradient of inputs), 6 N_lora, attention in full."""
         frozen = 4.0 * self.computing_parameters
         return frozen + 6.0 * self.lora_parameters(rank, targets) + self.attention_flops_per_token(sequence_length)
+
+    def with_prediction(self, layers: int) -> "Transformer":
+        """With so many layers of multi-token prediction beside its own, each a block like its last ones."""
+        named = f"{self.name} with {layers} MTP layer{'' if layers == 1 else 's'}"
+        return replace(self, name=named, layers=self.layers + layers, predicting=layers)
 
     def resized(self, **changes: int) -> "Transformer":
         """The same family in another size, named so: ``gpt2 with vocabulary 50,304``.

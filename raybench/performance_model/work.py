@@ -182,7 +182,7 @@ def work_of(
     cast_base, unsure_base = (size / bandwidth for size in _base_casts(model, setup))
     head, unsure_head = _head(model, setup, is_held)
     moved, unsure_moved = logit_bytes(setup)
-    logits = tokens * model.vocabulary / bandwidth
+    logits = (1 + model.predicting) * tokens * model.vocabulary / bandwidth
     return Work(
         at_peak=tokens * (products + attention) / (peak * 1e12),
         products=tokens * (products / gain + head) / (clock * peak * 1e12) + _wide_adapters(gpu, model, setup),
@@ -373,7 +373,7 @@ def _head(model: Transformer, setup: TrainingSetup, is_held: bool) -> tuple[floa
     """
     times, unsure = head_times(model, setup)
     slower = 1 / AMPERE_INSTRUCTIONS_SHARE if is_held and times > 1 else 1.0
-    own = (4.0 if setup.lora_rank else 6.0) * model.hidden * model.vocabulary
+    own = (1 + model.predicting) * (4.0 if setup.lora_rank else 6.0) * model.hidden * model.vocabulary
     return own * (times * slower - 1), own * unsure * slower
 
 

@@ -88,6 +88,7 @@ class EstimateOptions:
     loss: "Loss | None" = None
     compile: bool | None = None
     power_limit: float | None = None
+    mtp_layers: int | None = None
     lora_rank: int = 0
     lora_targets: str | None = None
     lora_dropout: bool | None = None
@@ -293,14 +294,18 @@ def _model(options: EstimateOptions) -> "Transformer":
     if changes.keys() - {"vocabulary"} and 0 < model.positions < length:  # another model, with a table of its own
         changes["positions"] = at_least_one(length, "--sequence-length") or length
     model = model.resized(**changes) if changes else model
+    ahead = at_least_one(options.mtp_layers, "--mtp-layers")
+    if ahead and options.lora_rank:
+        raise UsageError("--mtp-layers are of a model that is trained whole; leave them out with adapters")
+    model = model.with_prediction(ahead) if ahead else model
     return model if options.dropout is None else replace(model, drops=options.dropout)
 
 
 def _counted(options: EstimateOptions, changes: dict[str, int]) -> "Transformer":
     in_part = options.selective_checkpointing or options.recompute_modules
-    if changes or options.lora_rank or in_part or options.dropout is not None:
+    if changes or options.lora_rank or in_part or options.dropout is not None or options.mtp_layers:
         part = "--selective-checkpointing" if options.selective_checkpointing else "--recompute-modules"
-        rest = part if in_part else "--dropout"
+        rest = part if in_part else "--dropout" if options.dropout is not None else "--mtp-layers"
         given = "its sizes" if changes else "LoRA" if options.lora_rank else rest
         raise UsageError(f"--model {options.model} is taken as it is; {given} cannot be chosen beside an import path")
     length = at_least_one(options.sequence_length, "--sequence-length") or _COUNTED_LENGTH

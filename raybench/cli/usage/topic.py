@@ -39,6 +39,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     ),
     "Model": (
         "--hidden-dims", "--layers", "--hidden-size", "--heads", "--kv-heads", "--intermediate-size", "--vocabulary",
+        "--mtp-layers",
         "--weights", "--kernels", "--loss", "--no-flash-attention", "--native-attention", "--masked-attention",
         "--dropout", "--autocast", "--lora-rank", "--lora-alpha", "--lora-targets", "--lora-dropout", "--adapter",
         "--qlora", "--base-dtype",

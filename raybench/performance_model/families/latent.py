@@ -34,6 +34,7 @@ def _deepseek(name: str, fields: Fields) -> Transformer:
         shared_feedforward=width * whole(fields, "n_shared_experts"),
         dense_layers=dense,
         dense_feedforward=whole(fields, "intermediate_size"),
+        predicting_in_config=whole(fields, "num_nextn_predict_layers", default=0, least=0),
     )
 
 

@@ -13,7 +13,7 @@ from raybench.errors import UsageError
 from raybench.performance_model.counted_model import CountedModel
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.training_setup import TrainingSetup, keeps_gathered
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.transformer import NORMS_OF_PREDICTION, Transformer
 
 # Stages that may have the token embedding or the output layer in place of a layer (Megatron-LM's
 # --account-for-embedding-in-pipeline-split and -loss-): so Qwen3-235B has 94 layers in 96 stages.
@@ -48,10 +48,13 @@ class ModelPart(Transformer):
     def outer_shapes(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of the parameters outside the blocks, as far as this stage has them."""
         tables = self.embeds + (self.scores and not (self.tied and self.embeds))
+        tables += self.predicting > 0 and not self.embeds and not self.tied  # which joins embeddings of tokens
         positions = ((self.positions, self.hidden),) if self.positions and self.embeds else ()
-        norm = ((self.norm_parameters,),) * (self.scores + (self.embedding_norm and self.embeds))
+        norms = self.scores + (self.embedding_norm and self.embeds) + NORMS_OF_PREDICTION * self.predicting
+        norm = ((self.norm_parameters,),) * norms
+        joins = ((math.ceil(self.hidden / self.tensor_ranks), 2 * self.hidden),) * self.predicting
         bias = ((self.vocabulary,),) if self.head_bias and self.scores else ()
-        return ((self.vocabulary, self.hidden),) * tables + positions + bias + norm
+        return ((self.vocabulary, self.hidden),) * tables + positions + bias + joins + norm
 
     @property
     def cuts_layers(self) -> bool:
@@ -119,6 +122,7 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
         dense_layers=min(model.dense_layers, layers) if stage == 0 else 0,
         dense_feedforward=math.ceil(model.dense_feedforward / ranks),
         vocabulary=math.ceil(model.vocabulary / ranks),
+        predicting=model.predicting if cut.scores else 0,
     )
 
 
@@ -212,5 +216,5 @@ def stage_imbalance(model: Transformer, layout: Layout) -> float:
 
     All others wait for it, unless it has fewer layers.
     """
-    head = model.token_table_parameters / model.computing_parameters
+    head = (1 + model.predicting) * model.token_table_parameters / model.computing_parameters
     return 1 - head + head * layout.pipeline

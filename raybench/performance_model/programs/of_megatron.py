@@ -47,6 +47,7 @@ MEGATRON_BRIDGE = Program(
     methods=("full", "lora", "qlora"),
     selective="it computes attention again alone, of which flash attention keeps next to nothing",
     recomputes_modules=True,
+    predicts_ahead=True,  # megatron/core/transformer/multi_token_prediction.py
     settings="train.micro_batch_size={batch} train.global_batch_size={samples} model.seq_length={length}",
     facts=(
         Fact(name="kernels", value="fused", source="src/megatron/bridge/models/gpt_provider.py, "

@@ -160,7 +160,8 @@ class Program:
     told of it or after. ``lacks``: options that it has not. ``families``: which models it trains, where its list is
     known. ``fused_loss``: what ``--loss fused`` is of it, where that
     is not a loss on logits in the compute type; ``plain_loss`` the same of ``--loss plain``. ``recomputes_modules``:
-    whether it computes single modules again, as Megatron-LM. ``planned``: what a plan has it told, before its facts.
+    whether it computes single modules again, as Megatron-LM; ``predicts_ahead``: whether it trains layers of
+    multi-token prediction. ``planned``: what a plan has it told, before its facts.
     ``timing``: the program by whose published step times it is judged (``step/spreads.py``). ``starts``: whose command
     a plan prints; ``settings``: its own words for what a plan decides, where it prints no command, with ``{batch}``,
     ``{accumulation}``, ``{samples}`` of a step, ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or
@@ -185,6 +186,7 @@ class Program:
     plain_loss: Fact | None = None
     selective: bool | str = False
     recomputes_modules: bool = False
+    predicts_ahead: bool = False
     whole_experts: bool | None = None
     deals_sequences: bool = False
     dtensors: bool | None = None

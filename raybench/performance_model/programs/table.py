@@ -103,6 +103,7 @@ MEGATRON_LM = Program(
     cuts=("tensor", "context", "pipeline", "expert"),
     selective="it computes attention again alone, of which flash attention keeps next to nothing",
     recomputes_modules=True,
+    predicts_ahead=True,  # megatron/core/transformer/multi_token_prediction.py
     starts="megatron-lm",
     planned=(Fact(name="drops", value=AS_THE_MODEL, source="--hidden-dropout and --attention-dropout, as a plan has "
                   "them told"),),

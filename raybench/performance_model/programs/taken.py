@@ -131,6 +131,10 @@ def refused(program: Program, request: EstimateRequest) -> str | None:
 def _without(program: Program, request: EstimateRequest) -> str | None:
     """The same of the model: one of those that it has no code for."""
     families, model = program.families, request.model
+    if model.predicting and not program.predicts_ahead:
+        return (
+            f"{program.title} is not known to train multi-token prediction, as Megatron-LM does; leave --mtp-layers out"
+        )
     if families is None or not families.lack(model.family):
         return None
     return f"{program.title} has no {model.name} ({families.source}); it trains {families.has} (--model)"

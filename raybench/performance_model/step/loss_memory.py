@@ -86,7 +86,8 @@ class LossMemory:
 
     @property
     def _logits(self) -> int:
-        return (self.setup.tokens - self.setup.batch_size) * self.model.vocabulary if self._has_logits else 0
+        each = 1 + self.model.predicting  # each prediction has its own, which wait for the backward pass
+        return each * (self.setup.tokens - self.setup.batch_size) * self.model.vocabulary if self._has_logits else 0
 
     @property
     def _is_ligers(self) -> bool:

@@ -73,9 +73,12 @@ def caveats_of(request: EstimateRequest) -> tuple[str, ...]:
     is_long = length > made_for and not isinstance(request.model, CountedModel)
     stretched = f"positions of {request.model.name} stretched from {made_for:,} to {length:,} tokens"
     table = request.basis.get("positions")
+    ahead = 0 if request.model.predicting else request.model.predicting_in_config
+    left_out = f"{ahead} layer{'' if ahead == 1 else 's'} of multi-token prediction left out, as most programs do"
     return (
         *([stretched] if is_long else []),
         *([f"positions: {table}"] if table else []),
+        *([f"{left_out} (--mtp-layers {ahead})"] if ahead and not request.setup.lora_rank else []),
         *([few] if few else []),
     )
 

@@ -74,11 +74,11 @@ def caveats_of(request: EstimateRequest) -> tuple[str, ...]:
     stretched = f"positions of {request.model.name} stretched from {made_for:,} to {length:,} tokens"
     table = request.basis.get("positions")
     ahead = 0 if request.model.predicting else request.model.predicting_in_config
-    left_out = f"{ahead} layer{'' if ahead == 1 else 's'} of multi-token prediction left out, as most programs do"
+    untrained = f"{ahead} layer{'' if ahead == 1 else 's'} of multi-token prediction left out, as most programs do"
     return (
         *([stretched] if is_long else []),
         *([f"positions: {table}"] if table else []),
-        *([f"{left_out} (--mtp-layers {ahead})"] if ahead and not request.setup.lora_rank else []),
+        *([f"{untrained} (--mtp-layers {ahead})"] if ahead and not request.setup.lora_rank else []),
         *([few] if few else []),
     )
 

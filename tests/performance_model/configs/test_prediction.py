@@ -69,8 +69,8 @@ def test_it_takes_memory_and_time_where_it_is_asked_for_and_is_told_where_not() 
     assert asked.step_seconds[0] > without.step_seconds[0] * 1.02
     assert asked.memory.logits > without.memory.logits
     assert asked.model.parameters - without.model.parameters == WHOLE.parameters - MAIN.parameters
-    left_out = [line for line in without.advice if "multi-token prediction left out" in line]
-    assert left_out == ["1 layer of multi-token prediction left out, as most programs do (--mtp-layers 1)"]
+    untrained = [line for line in without.advice if "multi-token prediction left out" in line]
+    assert untrained == ["1 layer of multi-token prediction left out, as most programs do (--mtp-layers 1)"]
     assert not [line for line in asked.advice if "multi-token" in line]
     assert not [line for line in estimate(EstimateOptions()).report.advice if "multi-token" in line]
 

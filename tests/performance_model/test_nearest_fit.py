@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.nearest_fit import Fitting, nearest_fit
 from raybench.performance_model.presets import preset_named
@@ -133,17 +132,6 @@ def test_a_cut_is_over_the_fewest_gpus_and_ranks_and_keeps_the_samples_of_a_step
 def _samples(options: EstimateOptions) -> int:
     cut = options.tensor_parallel * options.pipeline_parallel * options.context_parallel
     return options.world_size // cut * options.batch_size * options.accumulation
-
-
-def test_adam_in_8_bits_is_told_to_programs_that_have_it() -> None:
-    """Megatron-LM has none, and was told that it makes a model fit."""
-    with pytest.raises(UsageError, match="Megatron-LM has no --optimizer adamw-8bit"):
-        estimate(replace(_H100, program="megatron-lm", optimizer="adamw-8bit"))
-    assert estimate(replace(_H100, program="torchtune", optimizer="adamw-8bit")).report.memory.peak
-    for name, has in (("megatron-lm", False), ("megatron-bridge", False), ("llama-factory", True)):
-        options = replace(_ALONE, model="gpt2-xl", gpu="A10", program=name)
-        told = " ".join(estimate(options).report.memory.nearest_options)
-        assert ("adamw-8bit" in told) is has, told
 
 
 @pytest.mark.parametrize(

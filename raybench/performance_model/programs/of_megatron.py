@@ -11,9 +11,6 @@ def compiles_functions_alone(source: str) -> Lack:
     return Lack(option="--compile", name="compiled", value=True, source=f"{source}: single functions at most")
 
 
-# Its optimizers and those of its bridge are Megatron-Core's: none has moments in 8 bits of blocks, as bitsandbytes'.
-NO_8BIT_ADAM = Lack(option="--optimizer adamw-8bit", name="optimizer", value="adamw-8bit",
-                    source=f"{_OF_MEGATRON}/optimizer/__init__.py")  # fmt: skip
 # Of Megatron-Core, whoever trains with it: a lean SwiGLU, whose SiLU is computed again, and an Adam that is one kernel.
 LEAN_KERNELS = Fact(name="keeps_least", value=True, source=f"{_OF_MEGATRON}/fusions/fused_bias_swiglu.py",
                     needs={"kernels": "fused"})  # fmt: skip
@@ -41,7 +38,7 @@ MEGATRON_BRIDGE = Program(
     name="megatron-bridge",
     title="Megatron-Bridge",
     aliases=("nemo", "nemo-framework"),
-    lacks=(compiles_functions_alone(f"{_OF_MEGATRON}/jit.py"), NO_8BIT_ADAM),
+    lacks=(compiles_functions_alone(f"{_OF_MEGATRON}/jit.py"),),
     strategies=("ddp", "zero1"),
     cuts=("tensor", "context", "pipeline", "expert"),
     methods=("full", "lora", "qlora"),

@@ -3,7 +3,6 @@
 from raybench.errors import unknown_name
 from raybench.performance_model.programs.of_megatron import (
     LOSS_IN_PLACE,
-    NO_8BIT_ADAM,
     OF_MEGATRON,
     OF_MEGATRON_CORE,
     compiles_functions_alone,
@@ -99,7 +98,7 @@ MEGATRON_LM = Program(
     late_cuts={"context": Releases(since="0.4")},  # megatron/arguments.py, --context-parallel-size
     strategies=("ddp", "zero1"),
     plain_loss=LOSS_IN_PLACE,  # without --cross-entropy-loss-fusion it is its own all the same
-    lacks=(compiles_functions_alone("megatron/core/jit.py"), NO_8BIT_ADAM),
+    lacks=(compiles_functions_alone("megatron/core/jit.py"),),
     cuts=("tensor", "context", "pipeline", "expert"),
     selective="it computes attention again alone, of which flash attention keeps next to nothing",
     recomputes_modules=True,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 _NEVER = (float("inf"), float("inf"))
+_MOST_FASTER = 3.0  # a node of more, whose memory holds activations or larger micro-batches: 1.6 times at most seen
 _MOST_TIMES = 64  # as many nodes at the most, in doublings
 Best = Callable[["PlanOptions"], "TrainingWay | None"]  # a plan's best way; None: none fits
 
@@ -53,15 +54,18 @@ def _is_sure(best: "TrainingWay", options: "PlanOptions") -> bool:
     return in_time and (options.budget is None or (best.cost or _NEVER)[1] <= options.budget)
 
 
-def nodes_in_time(options: "PlanOptions", best_of: Best) -> FewestNodes | None:
+def nodes_in_time(options: "PlanOptions", best_of: Best, slowest_hours: float) -> FewestNodes | None:
     """Of double, four times, ... the nodes the fewest that are sure to meet the deadline; None where none of them is.
 
-    Samples a step are as many where they were given, else what is assumed of so many ranks.
+    Samples a step are as many where they were given, else what is assumed of so many ranks. ``slowest_hours``: of the
+    nodes there are; so few more that each would have to be three times as fast are not tried.
     """
     if options.deadline_seconds is None:
         return None
     for power in range(1, _MOST_TIMES.bit_length()):
         nodes = options.nodes * 2**power
+        if slowest_hours * 3600 > _MOST_FASTER * 2**power * options.deadline_seconds:
+            continue
         best = _known(replace(options, nodes=nodes), best_of)
         if best is None or best.hours is None:
             return None

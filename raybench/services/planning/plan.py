@@ -180,7 +180,7 @@ def _in_time(options: PlanOptions, best: "TrainingWay") -> "FewestNodes | None":
         return None
     if best.hours[1] * 3600 <= options.deadline_seconds:
         return None
-    return nodes_in_time(options, lambda more: _fitting_best(more, cut=best.is_cut))
+    return nodes_in_time(options, lambda more: _fitting_best(more, cut=best.is_cut), best.hours[1])
 
 
 def _marked(way: "TrainingWay", measured: "tuple[MeasuredSetting, ...]") -> "TrainingWay":

@@ -191,3 +191,21 @@ def test_whether_any_way_fits_is_known_without_all_of_them(monkeypatch: pytest.M
     monkeypatch.setattr(planning, "_fitting_best", counted)
     few = planned("llama-8b", "--nodes", "16", *P5[2:])["fewest_nodes"]["nodes"]
     assert found == [few]
+
+
+def test_nodes_that_cannot_be_in_time_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deadline a thousand times too short had all doublings planned: 18 s for a model with experts."""
+    tried: list[int] = []
+
+    def counted(options: PlanOptions, *, cut: bool = True) -> Any:
+        tried.append(options.nodes)
+        return fitting(options, cut=cut)
+
+    fitting = planning._fitting_best
+    monkeypatch.setattr(planning, "_fitting_best", counted)
+    one = ("llama-8b", "--node-type", "p5.48xlarge", "--tokens", "10T", "--deadline")
+    assert planned(*one, "1h", code=1)["nodes_in_time"] is None
+    assert tried == []
+    few = planned(*one, "400d", code=1)["nodes_in_time"]["nodes"]
+    assert tried[-1] == few
+    assert min(tried) >= few // 4

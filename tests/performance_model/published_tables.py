@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ _KEEPING = (
 )  # whose gradients stay from step to step, as ``raybench estimate`` has them
 _CUTS = ("tensor", "pipeline", "virtual_stages", "context", "expert")
 # Share of the blocks whose forward pass is done twice.
-_RECOMPUTED = {"none": 0.0, "full": 1.0, "every-second": 0.5, "every-third": 1 / 3, "selective": 0.0}
+_RECOMPUTED = {"none": 0.0, "full": 1.0, "every-second": 0.5, "every-third": 1 / 3, "selective": 0.0, "core_attn": 0.0}
 # Of the adapters, as their scripts have it by default.
 _WITH_DROPOUT = (
     "LitGPT",
@@ -107,6 +108,8 @@ _FORMS: dict[str, dict[str, Any]] = {
     "ungated-tied-positions": {"gated": False, "tied": True, "positions": 1024},
     "qwen-tied": {"qkv_biases": True, "tied": True},
     "megatron": {"tied": True, "biases": True, "positions": 8192, "drops": True},  # what its script does not name
+    "megatron-untied": {"gated": False, "norm": "layer", "biases": True, "positions": 8192, "drops": True},
+    "gpt-rotary-dropped": {**_GPT, "drops": True},
 }
 
 
@@ -174,6 +177,14 @@ def _network(gpu: Gpu, fabric_gbit: str) -> Network:
     return Network(node_gb_per_s=_NVLINK_SHARE * within, fabric_gb_per_s=fabric)
 
 
+@cache
+def _of_megatron_core() -> frozenset[str]:
+    """Sources whose program is Megatron-LM or Megatron-Bridge."""
+    with (FOLDER / "programs.csv").open() as file:
+        rows = csv.DictReader(file)
+        return frozenset(row["source"] for row in rows if row["program"] in ("megatron-lm", "megatron-bridge"))
+
+
 def _holds_inputs(row: dict[str, str]) -> bool:
     methods = _HOLDS_INPUTS.get(row["source"], ())
     checkpoints = row["strategy"] == "fsdp" and row["checkpointing"] == "full"
@@ -196,11 +207,13 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         parameter_bytes=int(row["parameter_bytes"]),
         checkpointing=share > 0,
         recomputed_share=share or 1.0,
+        recompute_modules=("core_attn",) if row["checkpointing"] == "core_attn" else (),
         selective=row["checkpointing"] == "selective",
         gradient_bytes=int(row["reduce_bytes"]),
         reduce_bytes=int(row["reduce_bytes"]),
         whole_gradients=row["gradients"] == "whole",
         optimizer_weights=row["weights"] == "optimizer",
+        gradient_buffers=row["strategy"] == "zero1" and row["source"] in _of_megatron_core(),
         holds_inputs=_holds_inputs(row),
         frozen_inputs=_frozen_inputs(row["source"]),
         adapter_dropout=row["source"] in _WITH_DROPOUT,

@@ -258,7 +258,7 @@ def slow_sides(
 
 def _source(gpu: Gpu | None, model: Transformer) -> str:
     if model.experts:
-        return "of published trainings on it and of 47 of models with experts"
+        return "of published trainings on it and of 60 of models with experts"
     if gpu is None:
         return "of GPUs of which few published trainings are known"
     return unpublished(gpu) or f"fitted to published trainings on {gpu.name.split()[0]}"

@@ -75,8 +75,10 @@ def test_nine_of_ten_step_times_are_within_bounds_that_say_something(of: str) ->
     assert sum(inside) >= 0.9 * len(inside)
     # within bounds 1.6 wide four in five of new sources were; of eager programs with adapters, 256 tokens are starts.
     # Up to 8 % wider than the calibration has them: they hold for whatever is said as well (step/test_order.py), and
-    # factors of the slow side are 2 % more since what is known of computation counts for that alone
-    assert sorted(widths)[len(widths) // 2] <= {"lora recomputed": 2.32, "qlora recomputed": 1.95}.get(of, 2.06)
+    # factors of the slow side are 2 % more since what is known of computation counts for that alone; and the median is
+    # one percent more with 17 rows of tensor ranks without sequence parallelism (Nebius), which wait for all they send,
+    # and of adapters, whose slow side those calibrated anew
+    assert sorted(widths)[len(widths) // 2] <= {"lora recomputed": 2.34, "qlora recomputed": 1.96}.get(of, 2.08)
 
 
 def test_memory_of_published_adapters_is_near() -> None:

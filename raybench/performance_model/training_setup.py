@@ -91,6 +91,7 @@ class TrainingSetup:
     # which keep a view of each gathered weight until the backward pass (deepspeed/runtime/zero/partition_parameters.py,
     # linear.py).
     graph_holds_weights: bool = False
+    gathers_nothing: bool = False  # ZeRO-3 of one rank, as ``local_setup`` finds it: its hooks have nothing to gather
     gathers_8bit: bool = False  # fp8: FSDP gathers weights in it (torchao's enable_fsdp_float8_all_gather)
     dtensors: bool | None = None  # under DDP, whether tensor ranks are PyTorch's DTensor's; None: unknown
     # Tensor parallelism divides what is as wide as the model, too (Korthikanti et al. 2022). None: nobody says.

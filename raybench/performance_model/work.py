@@ -68,7 +68,7 @@ _STREAM_PASSES, _INNER_PASSES = 20, 6
 # element of 16 bits forward, twice that backward), and for the rotation of q and of k (20 each way).
 _SEPARATE_NORM_PASSES, _SEPARATE_ROTATION_PASSES = 54, 20
 # Bytes read and written per stored attention score, forward and backward: products, scale, mask and softmax (in fp32
-# under autocast) as a kernel each, or one fused kernel (Megatron-LM's) between the products.
+# under autocast) as a kernel each, or one fused kernel (Megatron-LM's, a compiler's) between the products.
 _BYTES_PER_SCORE = {"plain": (24, 36), "fused": (10, 16)}
 # Kernel launches of a block with experts, in units of a dense block's: routing, permutation, exchange over ranks and
 # grouped products. Small micro-batches are slow however few operations they have: with 2.5 times the launches the
@@ -116,6 +116,9 @@ _HOST_TIMES = {
 # Five published trainings of short sequences (Qwen), where launches take most of the time, take 1.3 to 1.9 times as
 # long.
 _HOOKED_STARTS = 2.0
+# With one rank the hooks gather nothing (deepspeed/runtime/zero/partition_parameters.py, _no_gather_coalesced): two
+# trainings of Qwen1.5-0.5B on an RTX 3090 (gpjt/fine-tune-2024-04) take 0.85 and 0.75 of the middle without any hooks.
+_HOOKED_ALONE_STARTS = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +258,8 @@ def _started_blocks(gpu: Gpu, model: Transformer, setup: TrainingSetup, *, is_di
     """Blocks whose kernels are started, in units of a dense one's."""
     is_shared = isinstance(model, ModelPart) and model.cuts_layers
     dense = _DTENSOR_STARTS if is_dispatched else _CUT_STARTS if is_shared else 1.0
-    dense *= _HOOKED_STARTS if setup.strategy == "zero3" else 1.0
+    if setup.strategy == "zero3":
+        dense *= _HOOKED_ALONE_STARTS if setup.gathers_nothing else _HOOKED_STARTS
     graphed = gpu.name in _GRAPHED and setup.kernels == "fused"
     experts = _EXPERTS_STARTS * (_GRAPHED_SHARE if graphed else 1.0)
     return sum(kind.layers * (experts if kind.experts else dense) for kind in model.kinds())
@@ -309,7 +313,7 @@ def _score_bytes(gpu: Gpu, model: Transformer, setup: TrainingSetup) -> tuple[fl
     if setup.flash_attention and not is_old:
         return 0.0, 0.0
     is_open = setup.flash_attention and setup.kernels == "plain"
-    forward, backward = _BYTES_PER_SCORE[setup.kernels]
+    forward, backward = _BYTES_PER_SCORE["fused" if setup.compiled else setup.kernels]
     again = 1.0 if "core_attn" in setup.recompute_modules else setup.recomputed
     stored = model.heads * setup.sequence_length * (forward * (1 + again) + backward)
     return (stored / 2, stored / 2) if is_open else (stored, 0.0)

@@ -18,7 +18,7 @@ from raybench.performance_model.efficiency import (
 )
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.parallel.part import local_setup, part_of
 from raybench.performance_model.presets import preset_named
 from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.spreads import SPREADS
@@ -92,6 +92,24 @@ def test_compiled_is_faster_and_where_nobody_says_the_bounds_are_wider() -> None
     fused = expected_efficiency(gpu, LLAMA, replace(SETUP, compiled=False, kernels="fused", loss="fused"))
     assert fused.middle.high == pytest.approx(compiled.middle.high)
     assert fused.spread < compiled.spread  # the word of those who know the program narrows them
+
+
+def test_a_compiler_makes_one_kernel_of_what_stored_scores_pass_through() -> None:
+    """GPT-2 on an A100 by somebody's notes: 335 ms a step of 16 samples with scores stored, 192 ms compiled."""
+    gpu, gpt = gpu_for("a100"), preset_named("gpt2")
+    stored = replace(SETUP, batch_size=16, sequence_length=1024, flash_attention=False, compiled=False)
+    eager, compiled = (work_of(gpu, gpt, replace(stored, compiled=said)) for said in (False, True))
+    assert compiled.elements < 0.6 * eager.elements
+    assert CALIBRATION.seconds(eager) / CALIBRATION.seconds(compiled) == pytest.approx(335 / 192, rel=0.2)
+
+
+def test_hooks_of_zero_3_that_gather_nothing_start_little() -> None:
+    """With one rank; with two they gather before each layer, and let go behind it."""
+    blocks = []
+    for ranks in (1, 2):
+        setup = local_setup(replace(SETUP, strategy="zero3"), Layout(world_size=ranks, ranks_per_node=ranks))
+        blocks.append(work_of(gpu_for("a100"), LLAMA, setup).blocks)
+    assert blocks == [1.25 * LLAMA.layers, 2 * LLAMA.layers]
 
 
 def test_one_kernel_for_a_layer_norm_leaves_nothing_to_fuse_but_the_rotation() -> None:

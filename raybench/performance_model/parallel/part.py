@@ -178,7 +178,12 @@ def _check(model: Transformer, layout: Layout) -> None:
 
 
 def local_setup(setup: TrainingSetup, layout: Layout) -> TrainingSetup:
-    """The setup as one rank sees it: its share of each sequence, and of what sequence parallelism divides."""
+    """The setup as one rank sees it: its share of each sequence, and of what sequence parallelism divides.
+
+    And whether ZeRO-3 has other ranks to gather from.
+    """
+    if setup.strategy == "zero3" and layout.world_size == 1:
+        setup = replace(setup, gathers_nothing=True)
     if not layout.is_cut:
         return setup
     return replace(

@@ -67,8 +67,13 @@ _KEEP_OUTPUTS = ("DLRover ATorch", "llama-cookbook 41 outputs kept")
 _GATHER_8BIT = ("lightning-thunder threads",)
 _WITHOUT_ZERO_INIT = ("chenyaofo", "gpjt", "gpjt liger")
 # transformers from 4.40.0 (April 2024) to the summer gave sdpa a mask whether a sample was padded or not.
+# From 4.53 (June 2025) until 5 it does where a loop of its own gives it none, without a cache: it looks there for
+# packed samples, and finds one (src/transformers/masking_utils.py, find_packed_sequence_indices).
 # The last two replace samples that are padded by random tokens and leave their mask, and pad to the full length.
-_MASKED = ("chenyaofo", "gpjt", "gpjt liger", "universal-llm-trainer", "unsloth-lora-bench")
+_MASKED = (
+    *("chenyaofo", "gpjt", "gpjt liger", "SmolLM3 FSDP2 blog"),
+    *("universal-llm-trainer", "unsloth-lora-bench"),
+)
 # Loops of their own that train adapters, in fp32 as peft makes them, over a base in 16 bits without autocast.
 _WITHOUT_AUTOCAST = ("universal-llm-trainer", "unsloth-lora-bench", "llama-cookbook issue 835")
 _NOT_MASKED = ("LLaMA-Factory", "fms-acceleration")  # by flash-attn, which takes lengths

@@ -88,7 +88,7 @@ def test_compiled_is_faster_and_where_nobody_says_the_bounds_are_wider() -> None
     assert eager.high < unknown.high < compiled.high
     assert eager.low < unknown.low < compiled.low
     assert unknown.spread > 1.01 * eager.spread
-    assert eager.spread > compiled.spread
+    assert eager.slow > compiled.slow  # on the fast side compiled ones differ more
     fused = expected_efficiency(gpu, LLAMA, replace(SETUP, compiled=False, kernels="fused", loss="fused"))
     assert fused.middle.high == pytest.approx(compiled.middle.high)
     assert fused.spread < compiled.spread  # the word of those who know the program narrows them

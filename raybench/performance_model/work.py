@@ -148,6 +148,7 @@ class Work:
     unsure_logits: float = 0.0  # of a loss that nobody names
     unsure_products: float = 0.0  # of an output layer of an even width
     masked: float = 0.0  # how much longer attention takes where samples are padded and it is given a mask
+    padded: float = 0.0  # what a compiler spares of the products that pads an odd vocabulary, which no row says
     may_be_dispatched: float = 0.0  # blocks more, where DTensor may dispatch tensor ranks' operations
     is_held: bool = False  # the GPU's power does not let it keep its clock
     # It sums in fp32 at half the rate of its units (GeForce); then neither power nor memory holds it back.
@@ -193,6 +194,7 @@ def work_of(
     return Work(
         at_peak=tokens * (products + attention) / (peak * 1e12),
         products=tokens * (products / gain + head) / (clock * peak * 1e12) + _wide_adapters(gpu, model, setup),
+        padded=tokens * head / (clock * peak * 1e12) if setup.compiled and model.vocabulary % 2 else 0.0,
         unsure_products=tokens * unsure_head / (clock * peak * 1e12),
         casts=casts + cast_base,
         unsure_casts=unsure_casts + unsure_base,

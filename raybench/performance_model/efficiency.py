@@ -120,6 +120,10 @@ STARTS_SPREAD, SLOWER_STARTS, OFFLOAD_SPREAD = 1.6, 3.0, 1.4
 # How many times as fast launches are at most: captured as graphs, fused further, or eager on a host with fast cores
 # (LoRA of Qwen-7B and 14B with 256 tokens takes 0.53 to 0.6 of the middle).
 FEWER_STARTS = 2.0
+# The same of a compiled model, which launches fewer kernels: half as many. A block of a course's transformer, of four
+# samples of 128 tokens, takes 0.45 of the time forward and 0.65 forward and backward on a GPU that is not named
+# (github.com/damek/cs336-assignment2-systems, outputs/csv/2025-08-25_table1.1.2_compile.csv).
+FEWER_COMPILED_STARTS = FEWER_STARTS / 0.5
 # The most that published trainings reach of a GeForce's peak: 0.95 with all operations counted (said of a 7B's blocks
 # on an RTX 3090, compiled; 0.74 without: modula-systems/modula pull request 1), 0.87 without the scores that the mask
 # drops (torchtune's LoRA of Llama 3.1 8B on an RTX 4090). Their peak is at a lower clock than they keep: large products
@@ -239,7 +243,8 @@ def factors(
     """
     sides = slow_sides(work, calibration, setup, moved, of_experts=of_experts)
     slow = max(math.hypot(math.log(spread.slow), known) + longer for known, longer in sides)
-    fewer = 0.0 if of_experts else math.log(calibration.slower_starts(work, 1 / FEWER_STARTS))
+    times = FEWER_COMPILED_STARTS if setup.compiled else FEWER_STARTS
+    fewer = 0.0 if of_experts else math.log(calibration.slower_starts(work, 1 / times))
     fast = math.hypot(math.log(spread.fast), math.log1p(calibration.unsure(work)), fewer)
     return math.exp(slow), math.exp(fast) * calibration.padded_times(work)
 

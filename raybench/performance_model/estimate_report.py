@@ -30,7 +30,7 @@ FORMULAS = {
     "communication": "sum over collectives of latency + wire bytes / bandwidth",
     "memory": "parameters + gradients + optimizer state + the fullest moment of a step + fragmentation + context",
     "step": "compute = tokens x operations / (peak x efficiency); least hides what it can, most hides nothing",
-    "mfu": "tokens/s x operations per token / (ranks x peak)",
+    "mfu": "tokens/s x operations per token / (ranks x peak); scores that a causal mask drops count as well",
     "cost": "nodes x price x amount / rate",
 }
 _PRESSED = {"slowest step": "a quarter longer: blocks that wait for streams fill the GPU, are let go and taken anew"}

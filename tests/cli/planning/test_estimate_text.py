@@ -43,6 +43,15 @@ def test_it_is_one_screen_with_the_verdict_first(options: tuple[str, ...], words
     assert [word for word in words if word not in printed] == []
 
 
+@pytest.mark.parametrize(("length", "said"), [("131072", True), ("1024", False)])
+def test_an_mfu_above_one_says_why(length: str, said: bool) -> None:
+    gpus = ("--model", "gpt2", "--world-size", "8", "--gpu", "H100", "--strategy", "ddp", "--batch-size", "1")
+    options = (*gpus, "--sequence-length", length, "--kernels", "fused", "--loss", "chunked")
+    line = next(one for one in CliRunner().invoke(command, options).stdout.splitlines() if one.startswith("  MFU"))
+    assert (float(line.split()[3].rstrip("%,")) > 100) == said
+    assert ("that a causal mask drops" in line) == said
+
+
 def test_the_text_names_formulas_and_sources() -> None:
     result = CliRunner().invoke(command, (*FSDP, "--full"))
     assert result.exit_code == 0

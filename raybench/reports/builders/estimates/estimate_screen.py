@@ -78,7 +78,8 @@ def _time(estimate: EstimateReport) -> Iterator[Row]:
         without = "" if counted is None else f", without padding {between(counted)}"
         yield "tokens/s", between(estimate.tokens_per_second) + without
     if estimate.mfu is not None:
-        yield "MFU", f"{estimate.mfu[0]:.1%} to {estimate.mfu[1]:.1%}"
+        masked = ", scores counted that a causal mask drops" if estimate.mfu[1] > 1 else ""
+        yield "MFU", f"{estimate.mfu[0]:.1%} to {estimate.mfu[1]:.1%}{masked}"
     yield "communication", f"{sent.wire_bytes_per_rank / 1e9:.3f} GB sent a rank and step, alone {alone}"
 
 

@@ -58,6 +58,7 @@ bench-quick: ## bench-parity and bench-first-result in brief
 bench-estimates: ## estimates of each source's published trainings, fitted to the other sources, beside other tools' formulas (a minute)
 	$(BIN)/python -m tests.performance_model.leave_one_out
 	$(BIN)/python -m tests.performance_model.random_halves
+	$(BIN)/python -m tests.performance_model.asked.judge
 
 bench-memory: ## estimated memory of known config.json files beside all tensors that transformers makes of them (minutes)
 	$(BIN)/python -m tests.performance_model.configs.counted_config

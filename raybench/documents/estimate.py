@@ -84,9 +84,10 @@ class MemoryParts(PlainPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherPrograms(PlainPart):
-    """Programs that are out of the bounds, where none is named: ``faster`` times as fast, ``slower`` times as long.
+    """Programs that are as far out of the bounds, where none is named.
 
-    ``more_memory`` and ``less_memory`` the same of the peak; 1: inside. ``why``: which of their facts do that.
+    Steps up to ``faster`` times as fast, ``slower`` times as long; ``more_memory`` and ``less_memory`` the same of the
+    peak; 1: inside. ``why``: which of their facts do that.
     """
 
     names: tuple[str, ...]
@@ -95,6 +96,11 @@ class OtherPrograms(PlainPart):
     more_memory: float
     less_memory: float
     why: tuple[str, ...]
+
+    @property
+    def most(self) -> float:
+        """How far out in what is furthest out."""
+        return max(self.faster, self.slower, self.more_memory, self.less_memory)
 
     @property
     def how(self) -> str:

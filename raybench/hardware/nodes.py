@@ -29,6 +29,11 @@ class NodeType:
     unpriced: str = ""
 
     @property
+    def is_of_aws(self) -> bool:
+        """Whether AWS sells it: its own page says what it is."""
+        return self.source.startswith("aws.amazon.com")
+
+    @property
     def fabric_gb_per_s(self) -> float:
         """Line rate of all NICs together, one direction, GB/s."""
         return self.nics * self.nic_gbit / 8

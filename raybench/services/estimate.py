@@ -1,6 +1,6 @@
 """What a training run will send, hold, take and cost, before it is run."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from raybench.errors import UsageError
@@ -10,11 +10,10 @@ from raybench.services.planning.setup_asked import BYTES, USUAL_DTYPE, lora_targ
 from raybench.services.study_options import price_table
 
 if TYPE_CHECKING:
-    from raybench.documents.estimate import EstimateReport, OtherPrograms
+    from raybench.documents.estimate import EstimateReport
     from raybench.hardware.gpus import Gpu
     from raybench.performance_model.cost import Price
     from raybench.performance_model.efficiency import Efficiency
-    from raybench.performance_model.estimate import Estimate
     from raybench.performance_model.layout import Layout, Network
     from raybench.performance_model.step.request import EstimateRequest
     from raybench.performance_model.training_setup import Kernels, Loss, Offload, Optimizer
@@ -119,25 +118,19 @@ def estimate(options: EstimateOptions) -> FinishedEstimate:
     """Communication, memory, step time, throughput and cost; nothing is run. Raises UsageError for what cannot be."""
     from raybench.performance_model.estimate import estimate as estimated
     from raybench.performance_model.estimate_report import estimate_report
+    from raybench.performance_model.programs.other_programs import other_programs
     from raybench.performance_model.programs.taken import checked, with_program
 
     found = estimated(with_program(checked(estimate_request(options))))
     settings = measured_settings(options)
     if not settings:
-        return FinishedEstimate(report=replace(estimate_report(found), other_programs=_others(found)))
+        return FinishedEstimate(report=replace(estimate_report(found), other_programs=other_programs(found)))
 
     from raybench.services.planning.measured import with_measured
 
     taking = with_measured(found, settings)
-    report = replace(estimate_report(taking.estimate), other_programs=_others(taking.estimate))
+    report = replace(estimate_report(taking.estimate), other_programs=other_programs(taking.estimate))
     return FinishedEstimate(report=replace(report, measured=taking.told))
-
-
-def _others(found: "Estimate") -> "tuple[OtherPrograms, ...]":
-    from raybench.documents.estimate import OtherPrograms
-    from raybench.performance_model.programs.other_programs import other_programs
-
-    return tuple(OtherPrograms(**asdict(one)) for one in other_programs(found))
 
 
 def measured_settings(options: EstimateOptions) -> "tuple[Setting, ...]":

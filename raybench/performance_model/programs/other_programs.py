@@ -6,9 +6,10 @@ published of it alone, would widen them for all: it is told beside them instead.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from raybench.documents.estimate import OtherPrograms
 from raybench.errors import UsageError
 from raybench.performance_model.estimate import Estimate, estimate, with_meant
 from raybench.performance_model.programs.program import Fact, Program, in_short
@@ -23,27 +24,7 @@ _MASKED = "samples may be padded"
 _OWN_TIMES = "its own published step times"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutOfBounds:
-    """Programs that are as far out: steps up to ``faster`` times as fast, ``slower`` times as long; 1: inside.
-
-    ``more_memory`` and ``less_memory`` the same of the peak; ``why``: their facts that do that.
-    """
-
-    names: tuple[str, ...]
-    faster: float
-    slower: float
-    more_memory: float
-    less_memory: float
-    why: tuple[str, ...]
-
-    @property
-    def most(self) -> float:
-        """How far out in what is furthest out."""
-        return max(self.faster, self.slower, self.more_memory, self.less_memory)
-
-
-def other_programs(found: Estimate) -> tuple[OutOfBounds, ...]:
+def other_programs(found: Estimate) -> tuple[OtherPrograms, ...]:
     """Those that can train so and are out of the bounds, the furthest first, those for the same reasons together.
 
     None where a program is named, or something was measured.
@@ -55,7 +36,7 @@ def other_programs(found: Estimate) -> tuple[OutOfBounds, ...]:
         own = _trained_by(found.request, program)
         if own is not None:
             alike.setdefault(_decided(own), []).append(own)
-    by_reason: dict[tuple[str, ...], OutOfBounds] = {}
+    by_reason: dict[tuple[str, ...], OtherPrograms] = {}
     for group in alike.values():
         one = _beside(found, group)
         if one is not None:
@@ -79,7 +60,7 @@ def _decided(own: EstimateRequest) -> object:
     return program and (facts, own.setup, program.timing, program.deals_sequences, program.trains_given)
 
 
-def _beside(found: Estimate, group: Sequence[EstimateRequest]) -> OutOfBounds | None:
+def _beside(found: Estimate, group: Sequence[EstimateRequest]) -> OtherPrograms | None:
     """Of requests that are alike but for the program's name."""
     ratios = _ratios(found, group[0])
     if max(ratios) <= OUTSIDE:
@@ -87,11 +68,11 @@ def _beside(found: Estimate, group: Sequence[EstimateRequest]) -> OutOfBounds | 
     faster, slower, more, less = (max(1.0, ratio) for ratio in ratios)
     names = tuple(own.program.name for own in group if own.program)
     why = _why(found, group[0], ratios)
-    return OutOfBounds(names=names, faster=faster, slower=slower, more_memory=more, less_memory=less, why=why)
+    return OtherPrograms(names=names, faster=faster, slower=slower, more_memory=more, less_memory=less, why=why)
 
 
-def _together(one: OutOfBounds, other: OutOfBounds) -> OutOfBounds:
-    return OutOfBounds(
+def _together(one: OtherPrograms, other: OtherPrograms) -> OtherPrograms:
+    return OtherPrograms(
         names=(*one.names, *other.names),
         faster=max(one.faster, other.faster),
         slower=max(one.slower, other.slower),

@@ -25,9 +25,8 @@ _NARROW_COPIES = 3
 _COMPILED_COPIES = 3
 # A fused loss has the logits and, in the same place, their gradient; one copy is counted for kernels that keep both.
 _FUSED_COPIES = 2
-_FUSED_FP32 = (
-    8  # over logits that transformers has cast to fp32: those and the shifted copy, which becomes their gradient
-)
+# The same over logits that transformers has cast to fp32: those and the shifted copy, which becomes their gradient.
+_FUSED_FP32 = 8
 _CHUNKS = 8  # as torchtune's CEWithChunkedOutputLoss
 
 

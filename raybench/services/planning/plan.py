@@ -128,6 +128,8 @@ def _ways(
 
 def _run_with(options: PlanOptions) -> dict[str, Any]:
     """How ways are run, and by what."""
+    from raybench.hardware.nodes import node_type_named
+
     trained = options.method != "full" and is_trained(options.machine.model)  # of a whole model nobody asks
 
     def run(one: "EstimateRequest") -> "EstimateRequest":
@@ -135,14 +137,8 @@ def _run_with(options: PlanOptions) -> dict[str, Any]:
             return one
         return as_run(one, is_trained=trained and one.program is None)
 
-    return {"as_run": run, "on_sagemaker": _is_of_aws(options.machine.node_type)}
-
-
-def _is_of_aws(node_type: str | None) -> bool:
-    """Whether SageMaker has the machine; an unknown one is anybody's."""
-    from raybench.hardware.nodes import node_type_named
-
-    return node_type is not None and node_type_named(node_type).source.startswith("aws.amazon.com")
+    named = options.machine.node_type
+    return {"as_run": run, "on_sagemaker": named is not None and node_type_named(named).is_of_aws}
 
 
 def _as_started(best: "Way", request: "EstimateRequest") -> tuple[str, ...]:

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from raybench.documents.estimate import OtherPrograms
 from raybench.errors import UsageError
 from raybench.performance_model.estimate import estimate, with_meant
-from raybench.performance_model.programs.other_programs import OUTSIDE, OutOfBounds, other_programs
+from raybench.performance_model.programs.other_programs import OUTSIDE, other_programs
 from raybench.performance_model.programs.program import Program
 from raybench.performance_model.programs.table import PROGRAMS
 from raybench.performance_model.programs.taken import refused, with_program
@@ -16,7 +17,7 @@ from tests.performance_model.step.test_order import TRAININGS
 FSDP = EstimateOptions(model="llama-8b", world_size=64, strategy="fsdp", node_type="p5.48xlarge", accumulation=4)
 
 
-def out_of(options: EstimateOptions) -> dict[str, OutOfBounds]:
+def out_of(options: EstimateOptions) -> dict[str, OtherPrograms]:
     found = estimate(estimate_request(options))
     return {name: one for one in other_programs(found) for name in one.names}
 

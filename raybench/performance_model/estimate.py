@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from raybench.performance_model.communication import StepSeconds, Traffic
 from raybench.performance_model.cost import Cost
 from raybench.performance_model.efficiency import Efficiency
-from raybench.performance_model.measured_way import Measured
 from raybench.performance_model.memory import LONG_SHARE, MemoryEstimate, estimate_memory
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
 from raybench.performance_model.programs.taken import decided_anew, refused
@@ -30,6 +29,7 @@ from raybench.performance_model.step.spreads import exposed_share
 from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.step.unknown import unknown_of
 from raybench.performance_model.update import update_seconds
+from raybench.performance_model.ways.measured import Measured
 
 # How many times as long the slowest step takes where the allocator has to free blocks and allocate them again: in seven
 # FSDP runs of fms-acceleration whose blocks filled the GPU, steps took 1.0 to 1.48 times as long (docs/methods.md).

@@ -9,7 +9,7 @@ from raybench.performance_model.programs.torchtitan import by_torchtitan, torcht
 
 if TYPE_CHECKING:
     from raybench.performance_model.step.request import EstimateRequest
-    from raybench.performance_model.training_plan import Way
+    from raybench.performance_model.ways.way import Way
 
 _DISPATCHED = "--moe-token-dispatcher-type alltoall --moe-grouped-gemm"  # as estimated; Megatron-LM's own is allgather
 # megatron/training/arguments.py: SGD has momentum unless it is told otherwise; Adam in 8 bits is Transformer Engine's.

@@ -12,7 +12,7 @@ from raybench.verdicts import Conclusion
 if TYPE_CHECKING:
     from raybench.documents.training_plan import TrainingWay
     from raybench.performance_model.step.request import EstimateRequest
-    from raybench.performance_model.training_plan import Way
+    from raybench.performance_model.ways.way import Way
 
 Range = tuple[float, float]
 _BY_WEIGHT = ("ok", "unknown", "critical")

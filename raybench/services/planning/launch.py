@@ -11,8 +11,8 @@ from raybench.services.planning.program_lines import program_lines
 
 if TYPE_CHECKING:
     from raybench.performance_model.step.request import EstimateRequest
-    from raybench.performance_model.training_plan import Way
     from raybench.performance_model.training_setup import TrainingSetup
+    from raybench.performance_model.ways.way import Way
 
 _SHARDING = {"fsdp": "full", "fsdp-grad-op": "grad-op", "fsdp-hybrid": "hybrid"}
 _ACCELERATE = {"fsdp": "FULL_SHARD", "fsdp-grad-op": "SHARD_GRAD_OP", "fsdp-hybrid": "HYBRID_SHARD"}

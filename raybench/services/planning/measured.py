@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from raybench.documents.estimate import MeasuredSetting
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.training import TrainingPoint
-from raybench.performance_model.measured_way import Measured
+from raybench.performance_model.ways.measured import Measured
 from raybench.services.planning.measured_setting import Setting, differences, refusal
 
 if TYPE_CHECKING:
     from raybench.performance_model.estimate import Estimate
-    from raybench.performance_model.training_plan import Way
+    from raybench.performance_model.ways.way import Way
 
 _ALL_BUT = 0.95  # of a device's memory: a run that had so much of it and was refused more had all that there is
 
@@ -76,7 +76,7 @@ def with_measured_ways(
 
 def _fitting(way: "Way", name: str, settings: Sequence[Setting]) -> tuple["Way", Taking]:
     """The way with what was measured of it; where that did not fit, with fewer samples in a micro-batch."""
-    from raybench.performance_model.training_plan import with_fewer_samples
+    from raybench.performance_model.ways.micro_batch import with_fewer_samples
 
     taking = with_measured(way.estimate, settings, way=name)
     fewer = with_fewer_samples(way) if taking.estimate.measured and taking.estimate.measured.fits is False else None

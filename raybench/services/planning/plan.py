@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from raybench.documents.estimate import MeasuredSetting
     from raybench.documents.training_plan import FewestNodes, TrainingPlan, TrainingWay
     from raybench.performance_model.step.request import EstimateRequest
-    from raybench.performance_model.training_plan import Way
+    from raybench.performance_model.ways.way import Way
     from raybench.services.planning.measured_setting import Setting
 
 _TOKENS_PER_STEP = 1 << 20  # of all ranks, where nobody says: GPT-3 13B's batch, and what many fine-tune with is less
@@ -121,7 +121,7 @@ def _price(request: "EstimateRequest") -> str | None:
 def _ways(
     request: "EstimateRequest", per_step: int, options: PlanOptions, *, cut: bool = True, fitting_only: bool = False
 ) -> "tuple[Way, ...]":
-    from raybench.performance_model.training_plan import ways_to_train
+    from raybench.performance_model.ways.to_train import ways_to_train
 
     return ways_to_train(request, per_step, cut=cut, fitting_only=fitting_only, **_run_with(options))
 
@@ -163,7 +163,7 @@ def _fewest(options: PlanOptions, per_step: int, best: "Way") -> "FewestNodes | 
 
 def _any_fits(options: PlanOptions, cut: bool) -> bool:
     """Whether there is a best way that fits, without finding it. Raises UsageError for a plan that cannot be."""
-    from raybench.performance_model.training_plan import any_fits
+    from raybench.performance_model.ways.to_train import any_fits
 
     request = estimate_request(_machine(options))
     per_step, _ = _samples_per_step(options, request)
@@ -187,7 +187,7 @@ def _marked(way: "TrainingWay", measured: "tuple[MeasuredSetting, ...]") -> "Tra
 def _with_measured(
     ways: "tuple[Way, ...]", settings: "tuple[Setting, ...]", request: "EstimateRequest", asked: EstimateOptions
 ) -> "tuple[tuple[Way, ...], tuple[MeasuredSetting, ...]]":
-    from raybench.performance_model.training_plan import ranked
+    from raybench.performance_model.ways.ranking import ranked
     from raybench.services.planning.measured import with_measured_ways
 
     named = [(way, _way(reckoned(way, None, Goal()), way, request, asked).name) for way in ways]

@@ -7,8 +7,8 @@ from raybench.services.planning.frameworks import megatron_words, torchtitan_wor
 
 if TYPE_CHECKING:
     from raybench.performance_model.programs.program import Program
-    from raybench.performance_model.training_plan import Way
     from raybench.performance_model.training_setup import TrainingSetup
+    from raybench.performance_model.ways.way import Way
 
 # Adapters in the programs' own words, and those for a base in 4 and 8 bits behind them (read in August 2026):
 # trl/trainer/model_config.py; src/axolotl/utils/schemas/peft.py; src/llamafactory/hparams/finetuning_args.py and

@@ -11,8 +11,8 @@ from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.presets import preset_named
-from raybench.performance_model.training_plan import ways_to_train
 from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.ways.to_train import ways_to_train
 from raybench.services.estimate import EstimateOptions, estimate_request
 from tests.cli.planning.planned import P5, planned
 

@@ -8,7 +8,8 @@ import pytest
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.parallel.choice import cut_requests
 from raybench.performance_model.parallel.fastest import fastest_tokens_per_second
-from raybench.performance_model.training_plan import Way, ways_to_train
+from raybench.performance_model.ways.to_train import ways_to_train
+from raybench.performance_model.ways.way import Way
 from raybench.services.estimate import EstimateOptions, estimate_request
 
 MACHINES: dict[str, dict[str, Any]] = {

@@ -1,0 +1,1 @@
+"""Ways to train a model on a machine, as ``raybench plan`` compares them."""

@@ -5,7 +5,6 @@ Pure arithmetic over the other modules of this package. Each figure carries the 
 """
 
 import math
-import sys
 from dataclasses import dataclass, replace
 
 from raybench.performance_model.communication import StepSeconds, Traffic
@@ -280,7 +279,7 @@ def _nearest(request: EstimateRequest) -> NearestFit | None:
     """The nearest fit, each run tried as it would be asked for: what its program decides is decided anew."""
     asked = request.asked or request
 
-    def peak_of(run: Fitting) -> int:
+    def peak_of(run: Fitting) -> int | None:
         one = replace(
             asked,
             setup=run.setup,
@@ -294,7 +293,7 @@ def _nearest(request: EstimateRequest) -> NearestFit | None:
             one = replace(one, setup=replace(one.setup, gradient_bytes=2 if one.dtype == "fp16" else 4))
         one = decided_anew(one)
         if one.program is not None and refused(one.program, one) is not None:
-            return sys.maxsize
+            return None
         memory = estimate_memory(one.model, one.setup, one.layout, accumulation=one.accumulation)
         return most_peak(one, memory.peak)
 

@@ -25,8 +25,8 @@ _LORA_RANK = 16  # as the QLoRA and PEFT examples have it
 class Fitting:
     """A run that is to fit, by a program or any.
 
-    ``peak_of``: what is told of such a run; None: the estimate of the setup as it stands. ``said``: fields that changes
-    have given values of.
+    ``peak_of``: what is told of such a run; without it the estimate of the setup as it stands. ``said``: fields that
+    changes have given values of.
     """
 
     model: Transformer
@@ -34,7 +34,7 @@ class Fitting:
     layout: Layout
     accumulation: int = 1
     program: Program | None = None
-    peak_of: "Callable[[Fitting], int] | None" = None
+    peak_of: "Callable[[Fitting], int | None] | None" = None
     said: frozenset[str] = frozenset()
 
     def may(self, strategy: Strategy, method: Method = "full") -> bool:
@@ -43,9 +43,14 @@ class Fitting:
         return program is None or (strategy in program.strategies and method in program.methods)
 
     @property
-    def peak(self) -> int:
-        """Bytes that a GPU must have."""
+    def peak(self) -> int | None:
+        """Bytes that a GPU must have; None: its program does not run it."""
         return self.memory.peak if self.peak_of is None else self.peak_of(self)
+
+    def fits(self, memory_bytes: float) -> bool:
+        """Whether it can be run with so much memory a GPU."""
+        peak = self.peak
+        return peak is not None and peak <= memory_bytes
 
     @property
     def memory(self) -> MemoryEstimate:
@@ -83,7 +88,7 @@ def nearest_fit(run: Fitting, memory_bytes: float) -> NearestFit | None:
 
 
 def _nearest(run: Fitting, memory_bytes: float) -> NearestFit | None:
-    if run.peak <= memory_bytes:  # another program than the one that was asked for
+    if run.fits(memory_bytes):  # another program than the one that was asked for
         return NearestFit(options=(), run=run)
     for changes in _attempts(run):
         found = _applied(run, changes, memory_bytes)
@@ -120,11 +125,11 @@ def _applied(run: Fitting, changes: tuple[Change, ...], memory_bytes: float) -> 
     """The run with as many of the changes as it takes, in order; those that change nothing are left out."""
     options: list[str] = []
     for change in changes:
-        step = None if options and run.peak <= memory_bytes else change(run, memory_bytes)
+        step = None if options and run.fits(memory_bytes) else change(run, memory_bytes)
         if step is not None:
             options.append(step[0])
             run = step[1]
-    return NearestFit(options=tuple(options), run=run) if run.peak <= memory_bytes else None
+    return NearestFit(options=tuple(options), run=run) if run.fits(memory_bytes) else None
 
 
 def _sharded(run: Fitting, _: float) -> tuple[str, Fitting] | None:
@@ -158,7 +163,7 @@ def _smaller(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
 
     def fits(size: int) -> bool:
         one = replace(run, setup=replace(kept, batch_size=size), accumulation=max(2, samples // size))
-        return one.peak <= memory_bytes
+        return one.fits(memory_bytes)
 
     largest = largest_fitting(fits, most=run.setup.batch_size - 1)
     batch = next((size for size in range(largest, 0, -1) if samples % size == 0), 0)
@@ -182,7 +187,7 @@ def _more_nodes(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None
     if run.setup.strategy not in ("fsdp", "zero3"):
         return None
     grown = (on(run, memory_bytes) for on, _ in _growths(run))
-    return next((found for found in grown if found is not None and found[1].peak <= memory_bytes), None)
+    return next((found for found in grown if found is not None and found[1].fits(memory_bytes)), None)
 
 
 def _cut(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
@@ -231,7 +236,7 @@ def _cut_over(run: Fitting, ranks: int, memory_bytes: float) -> tuple[str, Fitti
             continue
         setup = replace(run.setup, gradients_kept=run.setup.gradients_kept or times > 1)
         one = replace(run, layout=layout, setup=setup, accumulation=times)
-        if one.peak <= memory_bytes:
+        if one.fits(memory_bytes):
             words = cut_words(run.layout, layout)
             words += [f"--gradient-accumulation-steps {times}"] if times != run.accumulation else []
             return " ".join(words), one

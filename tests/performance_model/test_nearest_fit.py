@@ -62,6 +62,14 @@ def test_a_model_too_large_for_one_gpu_is_shared_by_several() -> None:
     assert found.run.memory.peak <= 24 * GIB
 
 
+@pytest.mark.parametrize(("peak", "fits"), [(None, False), (1, True)])
+def test_a_run_that_its_program_refuses_fits_in_no_memory(peak: int | None, fits: bool) -> None:
+    """Its peak was the largest integer there is, which is below what has no limit."""
+    run = Fitting(model=preset_named("gpt2"), setup=SETUP, layout=ALONE, peak_of=lambda _: peak)
+    assert run.fits(float("inf")) is fits
+    assert (nearest_fit(run, float("inf")) is not None) is fits
+
+
 def test_what_nothing_makes_fit_has_no_answer() -> None:
     assert nearest_fit(Fitting(model=preset_named("llama-405b"), setup=SETUP, layout=ALONE), 16 * GIB) is None
 

@@ -25,8 +25,9 @@ from raybench.performance_model.parallel.part import (
     part_of,
 )
 from raybench.performance_model.parallel.pools import sharded_fragmentation, waiting_bytes
+from raybench.performance_model.parallel.sharding import shard_count, state_shard_count
 from raybench.performance_model.search import largest_fitting
-from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup, shard_count, state_shard_count
+from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
 # Elements of state per trained element: Adam has two moments. bitsandbytes' 8-bit moments add a 4-byte scale per 256

@@ -8,11 +8,12 @@ from itertools import combinations
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory
 from raybench.performance_model.parallel.nearest_cut import accumulation_of, cut_words, further_cuts, may_hold
+from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.programs.program import Method, Program
 from raybench.performance_model.programs.table import MEGATRON_LM, TRANSFORMERS
 from raybench.performance_model.search import largest_fitting
 from raybench.performance_model.step.forms import layouts_meant
-from raybench.performance_model.training_setup import Strategy, TrainingSetup
+from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
 _MOST_TIMES_NODES, _MOST_RANKS = 64, 4096  # as many nodes at the most, in doublings; or so many GPUs

@@ -1,13 +1,13 @@
 """How a model is trained, as far as memory and communication depend on it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from raybench.errors import UsageError, unknown_name
-from raybench.performance_model.layout import Layout
+from raybench.errors import unknown_name
+from raybench.performance_model.parallel.strategies import STRATEGIES, Strategy
+from raybench.performance_model.setup_checks import check_setup
 from raybench.performance_model.transformer import Transformer
 
-Strategy = Literal["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2", "zero3"]
 Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit", "paged-adamw", "paged-adamw-8bit"]
 Offload = Literal["none", "optimizer", "all"]
 Kernels = Literal["plain", "fused"]
@@ -25,7 +25,6 @@ Loss = Literal[
 ]
 Packing = Literal["nf4", "nf4-single", "gptq", "8bit"]
 FrozenInputs = Literal["dropped", "kept", "held"]
-STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2", "zero3")
 OPTIMIZERS: tuple[Optimizer, ...] = (
     *("sgd", "momentum", "adam", "adamw", "adamw-8bit"),
     *("paged-adamw", "paged-adamw-8bit"),
@@ -42,21 +41,6 @@ PACKED_BYTES: dict[Packing, float] = {
     "gptq": 0.5 + 1 / 64 + 4 / (64 * 256),
     "8bit": 1.0,
 }
-MEGATRONS_NAME = "distributed-optimizer"  # of zero1: nobody else calls it so
-# The same under the names that DeepSpeed, Megatron-LM, accelerate and FSDP have for it.
-STRATEGY_ALIASES: dict[str, Strategy] = {
-    "no-shard": "ddp",
-    "zero-1": "zero1",
-    MEGATRONS_NAME: "zero1",
-    "zero-2": "zero2",
-    "zero-3": "zero3",
-    "fsdp2": "fsdp",
-    "full-shard": "fsdp",
-    "shard-grad-op": "fsdp-grad-op",
-    "hybrid-shard": "fsdp-hybrid",
-    "hsdp": "fsdp-hybrid",
-}
-_MOST_SIZE, _MOST_RANK = 10**9, 10**5
 _FP32_BYTES = 4
 _SELECTIVE_SHARE = 0.5
 
@@ -181,30 +165,7 @@ class TrainingSetup:
         for name, choices in (("strategy", STRATEGIES), ("optimizer", OPTIMIZERS)):
             if getattr(self, name) not in choices:
                 raise unknown_name(name, getattr(self, name), choices)
-        if not 0 <= self.lora_rank <= _MOST_RANK:
-            raise UsageError(f"--lora-rank is {self.lora_rank}; it must be from 1 to {_MOST_RANK}, or 0 for none")
-        if self.selective and self.checkpointing:
-            raise UsageError("activation checkpointing is selective or full; give one of them")
-        if self.recompute_modules and (self.selective or self.checkpointing):
-            raise UsageError("--recompute-modules is instead of other activation checkpointing; give one of them")
-        if self.offload == "all" and not self.is_sharded:
-            raise UsageError("--cpu-offload all is of sharded parameters; take --strategy fsdp (ZeRO-3), or optimizer")
-        if self.quantized and not self.lora_rank:
-            raise UsageError("4-bit weights cannot be trained; give --lora-rank of at least 1 with them")
-        if self.lora_targets and not self.lora_rank:
-            raise UsageError("targets of LoRA need its rank; give --lora-rank, such as 16")
-        self._check_details()
-
-    def _check_details(self) -> None:
-        for name, value in (("--batch-size", self.batch_size), ("--sequence-length", self.sequence_length)):
-            if not 1 <= value <= _MOST_SIZE:
-                raise UsageError(f"{name} is {value}; it must be from 1 to {_MOST_SIZE}")
-        if self.upcast and not self.quantized:
-            raise UsageError("only what a 4-bit base leaves in 16 bits is cast up; give 4-bit weights with it")
-        if self.base_bytes and (self.quantized or not self.lora_rank):
-            raise UsageError("a type of a frozen base is of adapters over one that is not packed; give --lora-rank")
-        if not 0 < self.recomputed_share <= 1:
-            raise UsageError(f"{self.recomputed_share:g} of the blocks cannot be computed again; give above 0, up to 1")
+        check_setup(self)
 
     @property
     def tokens(self) -> int:
@@ -372,71 +333,3 @@ class TrainingSetup:
         if self.selective:
             return _SELECTIVE_SHARE
         return self.recomputed_share if self.checkpointing else 0.0
-
-
-_ADAPTERS = {
-    "lora": "adapters are --lora-rank 16, with any of them",
-    "qlora": "adapters over 4-bit weights are --qlora --lora-rank 16, with any of them",
-}  # which raybench train has as strategies
-
-
-def is_named_by_megatron(name: str) -> bool:
-    """Whether a strategy is given by Megatron-LM's own name, so that it is Megatron-Core's and not DeepSpeed's."""
-    return _key(name) == MEGATRONS_NAME
-
-
-def _key(name: str) -> str:
-    return name.strip().lower().replace("_", "-")
-
-
-def strategy_named(name: str) -> Strategy:
-    """A strategy by its name, or by that of another framework. Raises UsageError for one that there is not."""
-    key = _key(name)
-    found = STRATEGY_ALIASES.get(key) or next((one for one in STRATEGIES if one == key), None)
-    if found is None:
-        adapters = _ADAPTERS.get(key, "")
-        raise unknown_name("strategy", name, (*STRATEGIES, *STRATEGY_ALIASES), else_=adapters)
-    return found
-
-
-def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> TrainingSetup:
-    """The setup with what takes most memory of what people do, wherever it is not known.
-
-    Adapters are mostly trained with transformers and peft: its loss, and a 4-bit base prepared as peft does. Scores
-    that are stored are mostly transformers' too, or of a program that autocast computes the softmax of in fp32.
-    """
-    if not loss_known and setup.lora_rank:
-        setup = replace(setup, loss="transformers")
-    # peft leaves what GPTQ has not packed in 16 bits; FSDP lays a block's weights side by side, in one type only
-    is_fsdp = setup.strategy.startswith("fsdp")
-    setup = replace(setup, loss_open=not loss_known)
-    setup = replace(setup, on_streams=setup.strategy == "zero3" or (setup.is_sharded and not kernels_known))
-    casts_up = setup.quantized and setup.packing != "gptq" and not is_fsdp and setup.autocast
-    by_autocast = setup.has_autocast and setup.kernels == "plain" and not loss_known
-    theirs = setup.loss.startswith("transformers") or by_autocast
-    stores_wide = not setup.flash_attention and (not kernels_known or theirs)
-    adapts = is_fsdp and setup.lora_rank > 0 and setup.checkpointing  # as transformers and peft do
-    holds = setup.holds_inputs or (adapts and (not kernels_known or setup.loss == "transformers"))
-    setup = replace(setup, wide_scores=stores_wide, holds_inputs=holds)
-    return setup if kernels_known else replace(setup, upcast=casts_up)
-
-
-def shard_count(setup: TrainingSetup, layout: Layout) -> int:
-    """Ranks over which FSDP spreads each parameter; 1 under DDP."""
-    if setup.strategy == "fsdp-hybrid":
-        return layout.sharing_in_node.ranks
-    return layout.sharing.ranks if setup.is_sharded else 1
-
-
-def keeps_gathered(setup: TrainingSetup, layout: Layout) -> bool:
-    """Whether weights stay gathered, and gradients whole, over all micro-batches: FSDP under PyTorch's pipelines.
-
-    Their schedules reshard and reduce after a stage's last micro-batch, once the weights are not resharded after each
-    forward pass.
-    """
-    return setup.strategy == "fsdp-grad-op" and layout.pipeline > 1
-
-
-def state_shard_count(setup: TrainingSetup, layout: Layout) -> int:
-    """Ranks over which the optimizer state is spread."""
-    return layout.sharing.ranks if setup.is_zero and not setup.whole_state else shard_count(setup, layout)

@@ -9,8 +9,9 @@ from typing import Any
 
 from raybench.hardware.gpus import Gpu, gpu_for
 from raybench.performance_model.layout import Layout, Network
+from raybench.performance_model.step.heaviest import heaviest
 from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.training_setup import FrozenInputs, Packing, TrainingSetup, heaviest
+from raybench.performance_model.training_setup import FrozenInputs, Packing, TrainingSetup
 from raybench.performance_model.transformer import Transformer
 from tests.performance_model.published_run import FOLDER, PublishedRun
 

@@ -20,9 +20,10 @@ from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.parallel.part import local_setup, part_of
 from raybench.performance_model.presets import preset_named
+from raybench.performance_model.step.heaviest import heaviest
 from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.spreads import SPREADS
-from raybench.performance_model.training_setup import Loss, TrainingSetup, heaviest
+from raybench.performance_model.training_setup import Loss, TrainingSetup
 from raybench.performance_model.work import clock_share, work_of
 from tests.performance_model.calibration_fit import Observation, fitted, observations
 from tests.performance_model.leave_one_out import outcome, promised

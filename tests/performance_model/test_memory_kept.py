@@ -12,10 +12,12 @@ from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.model_config import model_of_config
 from raybench.performance_model.parallel.part import local_setup
+from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.presets import preset_named
 from raybench.performance_model.step.forms import most_peak
+from raybench.performance_model.step.heaviest import heaviest
 from raybench.performance_model.step.request import EstimateRequest, least_setup
-from raybench.performance_model.training_setup import PACKED_BYTES, Kernels, Loss, Strategy, TrainingSetup, heaviest
+from raybench.performance_model.training_setup import PACKED_BYTES, Kernels, Loss, TrainingSetup
 from raybench.services.estimate import EstimateOptions, estimate_request
 
 MODEL = preset_named("llama-2-7b")

@@ -15,8 +15,9 @@ from raybench.benchmarks.training.models.precision import chosen_dtype, compute_
 from raybench.benchmarks.training.models.shapes import shape_of
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory
+from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.search import search
-from raybench.performance_model.training_setup import Strategy, TrainingSetup
+from raybench.performance_model.training_setup import TrainingSetup
 from raybench.units import parse_bytes
 
 _STRATEGIES: Mapping[str, Strategy] = {"full": "fsdp", "grad-op": "fsdp-grad-op"}

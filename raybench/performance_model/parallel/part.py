@@ -12,7 +12,8 @@ from functools import lru_cache
 from raybench.errors import UsageError
 from raybench.performance_model.counted_model import CountedModel
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.training_setup import TrainingSetup, keeps_gathered
+from raybench.performance_model.parallel.sharding import keeps_gathered
+from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import NORMS_OF_PREDICTION, Transformer
 
 # Stages that may have the token embedding or the output layer in place of a layer (Megatron-LM's

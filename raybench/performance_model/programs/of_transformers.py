@@ -1,5 +1,6 @@
 """Programs that train models of transformers, each with what its files say (read in November 2026)."""
 
+from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.programs.program import (
     COMPILED,
     COMPUTED,
@@ -25,7 +26,6 @@ from raybench.performance_model.programs.releases_of_transformers import (
     TRL_NEEDS,
     UNSLOTH_NEEDS,
 )
-from raybench.performance_model.training_setup import Strategy
 
 _ADAPTERS: tuple[Method, ...] = ("lora", "qlora")
 _EVERY: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "zero3", *FSDP)

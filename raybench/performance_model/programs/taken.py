@@ -6,6 +6,7 @@ from typing import Any
 
 from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
+from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.programs.program import (
     AS_THE_MODEL,
     COMPUTED,
@@ -19,8 +20,9 @@ from raybench.performance_model.programs.program import (
     in_short,
     told,
 )
+from raybench.performance_model.step.heaviest import heaviest
 from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.training_setup import Strategy, TrainingSetup, heaviest
+from raybench.performance_model.training_setup import TrainingSetup
 
 # Fields that `heaviest` decides where nobody says them.
 _DECIDED = ("on_streams", "wide_scores", "holds_inputs", "upcast")

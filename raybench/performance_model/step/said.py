@@ -11,8 +11,8 @@ from typing import Any
 
 from raybench.performance_model.step.attention import may_be_masked
 from raybench.performance_model.step.forms import layouts_meant
+from raybench.performance_model.step.heaviest import heaviest
 from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.training_setup import heaviest
 
 _FASTEST: dict[str, Any] = {"kernels": "fused", "loss": "fused", "compiled": True, "native_attention": True}
 _COMPILED: dict[str, Any] = _FASTEST | {"kernels": "plain"}  # of old GPUs these may store no scores, fused ones do

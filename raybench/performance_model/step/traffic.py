@@ -15,8 +15,9 @@ from raybench.performance_model.communication import (
 )
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.parallel.sharding import keeps_gathered
 from raybench.performance_model.parallel.traffic import cut_traffic
-from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup, keeps_gathered
+from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
 _SHARDING_STRATEGIES: Mapping[str, Literal["full", "grad-op", "hybrid", "state"]] = {

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.programs.program import usual_strategy
 from raybench.performance_model.programs.taken import refused, with_program
 from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.training_setup import Strategy
 from raybench.performance_model.ways.recomputed import all_again, nothing_again, selectively_recomputed
 
 

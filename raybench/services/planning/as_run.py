@@ -30,7 +30,7 @@ def as_run(request: "EstimateRequest", *, is_trained: bool) -> "EstimateRequest"
 
 
 def _by_trl(request: "EstimateRequest") -> "EstimateRequest":
-    from raybench.performance_model.training_setup import heaviest
+    from raybench.performance_model.step.heaviest import heaviest
 
     setup = heaviest(request.setup, kernels_known=request.kernels_known, loss_known=request.loss_known)
     native = False if setup.native_attention is None and is_packed(request) else setup.native_attention

@@ -12,8 +12,8 @@ from raybench.documents.run.result import RunResult
 from raybench.documents.run.training import TrainingPoint
 from raybench.errors import UsageError
 from raybench.hardware.gpus import find_gpu
+from raybench.performance_model.parallel.sharding import shard_count
 from raybench.performance_model.presets import preset_named
-from raybench.performance_model.training_setup import shard_count
 from raybench.performance_model.transformer import Transformer
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.performance_model.training_setup import Packing, Strategy, TrainingSetup
+    from raybench.performance_model.parallel.strategies import Strategy
+    from raybench.performance_model.training_setup import Packing, TrainingSetup
     from raybench.performance_model.transformer import Transformer
     from raybench.services.estimate import EstimateOptions
 
@@ -33,12 +34,9 @@ def lora_targets(options: "EstimateOptions", model: "Transformer") -> tuple[tupl
 def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple[str, ...]) -> "TrainingSetup":
     """How it is trained, by the options; of what is not said what takes most. Raises UsageError for what cannot be."""
     from raybench.performance_model.parallel.recomputed_modules import check_modules, modules_of
-    from raybench.performance_model.training_setup import (
-        TrainingSetup,
-        heaviest,
-        is_named_by_megatron,
-        strategy_named,
-    )
+    from raybench.performance_model.parallel.strategies import is_named_by_megatron, strategy_named
+    from raybench.performance_model.step.heaviest import heaviest
+    from raybench.performance_model.training_setup import TrainingSetup
 
     strategy, megatrons = strategy_named(options.strategy or "ddp"), is_named_by_megatron(options.strategy or "")
     length = options.sequence_length

@@ -9,10 +9,10 @@ from raybench.performance_model.activations import feedforward_bytes_per_token
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.parallel.strategies import strategy_named
 from raybench.performance_model.step.forms import layouts_meant
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.traffic import training_traffic
-from raybench.performance_model.training_setup import strategy_named
 from tests.performance_model.parallel.cut_models import (
     MIXTURE,
     SETUP,

@@ -23,8 +23,9 @@ from raybench.performance_model.memory import MemoryEstimate
 from raybench.performance_model.programs.program import usual_strategy
 from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.programs.taken import refused, with_program
+from raybench.performance_model.step.heaviest import heaviest
 from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.training_setup import TrainingSetup, heaviest
+from raybench.performance_model.training_setup import TrainingSetup
 from tests.performance_model.leave_one_out import memory_of
 from tests.performance_model.published_run import FOLDER, PublishedRun
 from tests.performance_model.published_runs import all_runs

@@ -1,0 +1,93 @@
+"""What a program has not is refused, by ``estimate`` and by ``plan``."""
+
+import pytest
+
+from raybench.errors import UsageError
+from raybench.performance_model.programs.table import program_named
+from tests.cli.programs.asked import PLAN, model_of, planned, told
+
+
+@pytest.mark.parametrize(
+    ("program", "said", "other"),
+    [
+        ("torchtitan", "--reduce-last", "--reduce-each"),
+        ("torchtune", "--reduce-last", "--reduce-each"),
+        ("megatron-lm", "--compile", "--no-compile"),
+        ("megatron-bridge", "--compile", "--no-compile"),
+        ("gpt-neox", "--compile", "--no-compile"),
+        ("nanogpt", "--dtype fp8", "--dtype fp16"),
+        ("nanogpt", "--cpu-offload optimizer", "--cpu-offload none"),
+        ("deepspeed-chat", "--dtype fp8", "--dtype bf16"),
+        ("raybench", "--offload-activations", "--activation-checkpointing"),
+    ],
+)
+def test_an_option_that_a_program_has_not_is_refused(program: str, said: str, other: str) -> None:
+    model = model_of(program_named(program))
+    asked = ("--model", model, "--world-size", "8", "--gpu", "H100", "--gradient-accumulation-steps", "2")
+    with pytest.raises(UsageError, match=f"has no {said} "):
+        told(*asked, "--program", program, *said.split())
+    assert told(*asked, "--program", program, *other.split())["program"] == program
+
+
+def test_a_plan_refuses_an_option_that_its_program_has_not() -> None:
+    with pytest.raises(UsageError, match="Megatron-LM has no --compile"):
+        planned(*PLAN, "--program", "megatron-lm", "--compile")
+
+
+def test_an_unknown_program_is_answered_with_the_nearest_and_all() -> None:
+    nearest = r"no program 'torchtitn'; did you mean 'torchtitan' or 'torchtune'\? There are: .*megatron"
+    with pytest.raises(UsageError, match=nearest):
+        told("--program", "torchtitn")
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "why"),
+    [
+        ("torchtitan", ("--strategy", "zero1"), "torchtitan has no zero1; it has fsdp, fsdp-grad-op, fsdp-hybrid, ddp"),
+        ("megatron-lm", ("--strategy", "zero2"), "Megatron-LM has no zero2"),
+        ("transformers", ("--strategy", "ddp", "--pp", "2"), "transformers has no --pipeline-parallel"),
+        ("torchtitan", ("--strategy", "fsdp", "--lora-rank", "8"), "trains no adapters that way"),
+        ("torchtitan", ("--strategy", "fsdp", "--tp", "2", "--ep", "4", "--etp", "2"), "experts whole on tensor ranks"),
+        ("megatron-lm", ("--strategy", "zero1", "--selective-checkpointing"), "computes attention again alone"),
+        (
+            "gpt-neox",
+            ("--strategy", "zero1", "--recompute-modules", "core_attn"),
+            "--recompute-modules are Megatron-LM's",
+        ),
+    ],
+)
+def test_what_a_program_has_not_is_refused(program: str, arguments: tuple[str, ...], why: str) -> None:
+    model = "mixtral-8x7b" if "--ep" in arguments else "llama-8b"
+    asked = ("--model", model, "--world-size", "8", "--gpu", "H100", *arguments)
+    with pytest.raises(UsageError, match=why):
+        told(*asked, "--program", program)
+    assert told(*asked)["strategy"] == arguments[1]
+
+
+def test_one_rank_has_no_strategy_that_its_program_lacks() -> None:
+    one = ("--world-size", "1", "--gpu", "H100")
+    for program, strategy in (("torchtitan", "zero1"), ("openrlhf", "ddp")):
+        with pytest.raises(UsageError, match=f"has no {strategy}"):
+            told(*one, "--program", program, "--strategy", strategy)
+    one_gpu = ("tiny", "--nodes", "1", "--gpus-per-node", "1", "--gpu", "H100")
+    assert {way["strategy"] for way in planned(*one_gpu, "--program", "openrlhf")["ways"]} == {"zero2"}
+
+
+@pytest.mark.parametrize(
+    ("program", "model", "has"),
+    [
+        ("unsloth", "gpt2", "llama-8b"),
+        ("torchtitan", "pythia-6.9b", "llama-8b"),
+        ("torchtune", "mixtral-8x7b", "mistral-7b"),
+        ("litgpt", "gpt2", "pythia-6.9b"),
+        ("nanogpt", "llama-8b", "gpt2-xl"),
+        ("fms-fsdp", "mistral-7b", "llama-8b"),
+    ],
+)
+def test_a_model_that_a_program_has_no_code_for_is_refused(program: str, model: str, has: str) -> None:
+    machine = ("--program", program, "--gpu", "H100")
+    with pytest.raises(UsageError, match=r"has no .* \(.*\); it trains .* \(--model\)"):
+        told("--model", model, *machine)
+    with pytest.raises(UsageError, match="has no "):
+        planned(model, *machine)
+    assert told("--model", has, *machine)["program"] == program

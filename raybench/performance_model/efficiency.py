@@ -51,7 +51,7 @@ class Calibration:
 
     def starting_seconds(self, work: Work) -> float:
         """Seconds of kernel launches in a micro-batch."""
-        return work.blocks * self.block_seconds + work.adapted * self.adapter_seconds
+        return work.starts.blocks * self.block_seconds + work.starts.adapted * self.adapter_seconds
 
     def seconds(self, work: Work) -> float:
         """Seconds of one micro-batch: launches hide behind the work where that is much longer."""
@@ -257,10 +257,11 @@ def slow_sides(
     What is not known of kernels and of their starts, and what the CPU holds up, are errors independent of each other.
     Two where DTensor may dispatch tensor ranks' operations: without it, and with it.
     """
-    dispatched = replace(work, blocks=work.blocks + work.may_be_dispatched, is_dispatched=True)
+    starts = work.starts
+    with_it = replace(work, starts=replace(starts, blocks=starts.blocks + starts.may_be_dispatched, is_dispatched=True))
     held_up, found = math.log(OFFLOAD_SPREAD) * (setup.offload != "none"), []
-    for one in (work, dispatched) if work.may_be_dispatched else (work,):
-        is_even = setup.kernels == "fused" or setup.lora_rank or one.is_dispatched
+    for one in (work, with_it) if starts.may_be_dispatched else (work,):
+        is_even = setup.kernels == "fused" or setup.lora_rank or one.starts.is_dispatched
         slower = (
             0.0 if of_experts else math.log(calibration.slower_starts(one, STARTS_SPREAD if is_even else SLOWER_STARTS))
         )

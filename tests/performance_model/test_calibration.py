@@ -122,7 +122,7 @@ def test_hooks_of_zero_3_that_gather_nothing_start_little() -> None:
     blocks = []
     for ranks in (1, 2):
         setup = local_setup(replace(SETUP, strategy="zero3"), Layout(world_size=ranks, ranks_per_node=ranks))
-        blocks.append(work_of(gpu_for("a100"), LLAMA, setup).blocks)
+        blocks.append(work_of(gpu_for("a100"), LLAMA, setup).starts.blocks)
     assert blocks == [1.25 * LLAMA.layers, 2 * LLAMA.layers]
 
 
@@ -303,15 +303,16 @@ def test_a_board_of_seventy_watts_keeps_its_base_clock_in_products() -> None:
 def test_blocks_with_experts_or_of_a_cut_model_start_more_kernels() -> None:
     dense = work_of(gpu_for("h100"), LLAMA, SETUP)
     mixture = work_of(gpu_for("h100"), replace(LLAMA, experts=8, experts_per_token=2), SETUP)
-    assert mixture.blocks == 2.5 * dense.blocks
+    assert mixture.starts.blocks == 2.5 * dense.starts.blocks
     cut = work_of(gpu_for("h100"), part_of(LLAMA, OVER_TWO), replace(SETUP, strategy="zero1"))
-    assert cut.blocks == 1.25 * dense.blocks
+    assert cut.starts.blocks == 1.25 * dense.starts.blocks
 
 
 def test_a_stage_of_a_pipeline_starts_as_many_kernels_as_its_layers_do() -> None:
     """gdGPT's, of four layers of LLaMA 7B, take 22 ms a micro-batch of 512 tokens."""
     stage = part_of(LLAMA, Layout(world_size=8, ranks_per_node=8, pipeline=8))
-    assert work_of(gpu_for("h100"), stage, SETUP).blocks * 8 == work_of(gpu_for("h100"), LLAMA, SETUP).blocks
+    of_stage, of_all = (work_of(gpu_for("h100"), one, SETUP).starts.blocks for one in (stage, LLAMA))
+    assert of_stage * 8 == of_all
 
 
 @pytest.mark.parametrize(
@@ -337,8 +338,8 @@ def test_dtensors_of_tensor_ranks_are_slow_to_start_and_widen_bounds_where_they_
     whole, part = LLAMA, part_of(LLAMA, OVER_TWO)
     hooked = 2 if setup.strategy == "zero3" else 1
     works = [work_of(gpu_for("h100"), one, setup) for one in (whole, part)]
-    assert works[1].blocks / works[0].blocks * hooked == hooked * (5 if has else 1.25)
-    assert [one.may_be_dispatched > 0 for one in works] == [False, has is None]
+    assert works[1].starts.blocks / works[0].starts.blocks * hooked == hooked * (5 if has else 1.25)
+    assert [one.starts.may_be_dispatched > 0 for one in works] == [False, has is None]
     sides = [slow_sides(one, CALIBRATION, setup) for one in works]
     assert [len(one) for one in sides] == [1, 1 + (has is None)]
     assert max(longer for _, longer in sides[1]) > 0.5 or has is not None

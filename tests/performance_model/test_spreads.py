@@ -238,17 +238,17 @@ def test_samples_that_may_be_padded_may_take_as_long_as_with_a_mask(changes: dic
 @pytest.mark.parametrize(("grace", "other"), [("gb200", "b200"), ("gb300", "b300"), ("gh200", "h100")])
 def test_a_host_of_slow_cores_takes_twice_as_long_to_start_kernels(grace: str, other: str) -> None:
     """GB200 were told 1.6 times as fast as they are of a 7B by Megatron-LM; a graph of a mixture's hides it."""
-    blocks = [work_of(gpu_for(one), LLAMA, SETUP).blocks for one in (grace, other)]
+    blocks = [work_of(gpu_for(one), LLAMA, SETUP).starts.blocks for one in (grace, other)]
     assert blocks[0] == 2 * blocks[1]
     mixture = replace(LLAMA, experts=8, experts_per_token=2)
     graphed, plain = (
-        work_of(gpu_for(grace), mixture, replace(SETUP, kernels=one)).blocks for one in ("fused", "plain")
+        work_of(gpu_for(grace), mixture, replace(SETUP, kernels=one)).starts.blocks for one in ("fused", "plain")
     )
     assert (graphed < 0.2 * plain) is (grace != "gh200")
 
 
 def test_hooks_of_zero3_take_as_many_starts_again() -> None:
-    blocks = [work_of(gpu_for("a100"), LLAMA, replace(SETUP, strategy=one)).blocks for one in ("zero2", "zero3")]
+    blocks = [work_of(gpu_for("a100"), LLAMA, replace(SETUP, strategy=one)).starts.blocks for one in ("zero2", "zero3")]
     assert blocks[1] == 2 * blocks[0]
 
 

@@ -21,6 +21,7 @@ Examples:
   raybench plan llama-70b --nodes 8 --gpu H100 --nics 8 --nic-gbit 400 --kernels fused --loss chunked --json
 """
 _COUNT = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+_NUMBER = r"(\d{1,15}(?:\.\d{1,6})?(?:e\+?\d{1,2})?)([KMBT]?)"
 _SECONDS = {"m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -28,10 +29,20 @@ def _count(_: click.Context, parameter: click.Parameter, text: str | None) -> in
     """``2T``, ``15B``, ``100000``."""
     if text is None:
         return None
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?(?:e\+?\d{1,2})?)([KMBT]?)", text.strip(), re.IGNORECASE)
+    found = re.fullmatch(_NUMBER, text.strip(), re.IGNORECASE)
     if not found:
         raise UsageError(f"--{parameter.name} is '{text}'; write a number such as 2T, 15B, 3e8 or 100000")
     return round(float(found[1]) * _COUNT[found[2].upper()])
+
+
+def _amount(_: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """``5000``, ``250K``, ``1.5M``."""
+    if text is None:
+        return None
+    found = re.fullmatch(_NUMBER, text.strip(), re.IGNORECASE)
+    if not found or not float(found[1]):
+        raise UsageError(f"--{parameter.name} is '{text}'; write an amount of money such as 5000, 250K or 1.5M")
+    return float(found[1]) * _COUNT[found[2].upper()]
 
 
 def duration_of(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
@@ -84,8 +95,8 @@ _OPTIONS: list[Any] = [
                  help="Over --samples."),
     click.option("--deadline", "deadline_seconds", callback=duration_of, metavar="TIME", help="48h, 30d; ends with 1 "
                  "where it is missed."),
-    click.option("--budget", type=click.FloatRange(0, min_open=True), help="In the price's currency; ends with 1 where "
-                 "it is missed."),
+    click.option("--budget", callback=_amount, metavar="AMOUNT", help="In the price's currency: 5000, 1.5M; ends with "
+                 "1 where it is missed."),
     *PRICE_OPTIONS,
     click.option("--optimizer", default="adamw", show_default=True, metavar="sgd|momentum|adam|adamw|adamw-8bit",
                  help="For the memory of its state."),

@@ -28,6 +28,8 @@ RAYBENCH = Program(
     ),
     methods=("full", "lora", "qlora"),
     starts="raybench",
+    planned=(Fact(name="reduces_each", value=True, source="raybench train --reduce-each, as a plan has it told",
+                  strategies=FSDP),),
     facts=(
         Fact(name="compiled", value=False, source="raybench train --compile", is_default=True),
         Fact(name="kernels", value="fused", source="raybench/benchmarks/training/strategies.py, torch.compile",

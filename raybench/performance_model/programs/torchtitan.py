@@ -64,4 +64,5 @@ def by_torchtitan(request: EstimateRequest, setup: TrainingSetup) -> EstimateReq
     own = with_program(replace(request, setup=told, program=TORCHTITAN), planned=True)
     # of no program that was named: what its releases do in different ways is as in the one that the command is of
     taken = replace(own, program=None, taken=(), asked=None, kernels_known=True, loss_known=True)
+    taken = replace(taken, timing=TORCHTITAN.timing)
     return replace(taken, setup=replace(own.setup, loss_open=False))

@@ -44,7 +44,7 @@ def computation_of(request: EstimateRequest) -> Efficiency:
         setup,
         power_watts=request.power_watts,
         dtype=request.dtype,
-        timing=request.program.timing if request.program else "",
+        timing=request.program.timing if request.program else request.timing,
     )
 
 

@@ -31,7 +31,8 @@ class EstimateRequest:
     sequence length, or where attention is masked padded to it.
     ``power_watts``: what each GPU is limited to; None: to what it was made for. ``program``: that trains, where it is
     named; ``said``: the fields of its facts that the user gave, which win, ``taken`` what was taken of it, ``asked``
-    the request before that.
+    the request before that. ``timing``: by whose published step times it is judged where no program is named, as a way
+    of a plan that one program alone starts.
     """
 
     model: Transformer
@@ -58,6 +59,7 @@ class EstimateRequest:
     streams_known: bool = True
     mean_tokens: int | None = None
     program: Program | None = None
+    timing: str = ""
     said: frozenset[str] = frozenset()
     taken: tuple[Fact, ...] = ()
     asked: "EstimateRequest | None" = None

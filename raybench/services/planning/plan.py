@@ -90,7 +90,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         unknown=tuple(ways[0].estimate.unknown),
         measured=measured,
         fewest_nodes=_fewest(options, per_step, ways[0]),
-        nodes_in_time=_in_time(options, told[0]),
+        nodes_in_time=_in_time(options, told),
         links_measured=links_measured(request.basis),
         price=_price(request),
         program=request.program.asked if request.program else None,
@@ -170,13 +170,15 @@ def _any_fits(options: PlanOptions, cut: bool) -> bool:
     return any_fits(request, per_step, cut=cut, **_run_with(options))
 
 
-def _in_time(options: PlanOptions, best: "TrainingWay") -> "FewestNodes | None":
-    """Of a deadline that the best way may miss; as above."""
+def _in_time(options: PlanOptions, told: "tuple[TrainingWay, ...]") -> "FewestNodes | None":
+    """Of a deadline that the best way may miss; ways that cut the model are tried there where one fits here."""
+    best = told[0]
     if not best.fits or options.deadline_seconds is None or best.hours is None:
         return None
     if best.hours[1] * 3600 <= options.deadline_seconds:
         return None
-    return nodes_in_time(options, lambda more: _fitting_best(more, cut=best.is_cut), best.hours[1])
+    cut = any(way.is_cut for way in told if way.fits)
+    return nodes_in_time(options, lambda more: _fitting_best(more, cut=cut), best.hours[1])
 
 
 def _marked(way: "TrainingWay", measured: "tuple[MeasuredSetting, ...]") -> "TrainingWay":
@@ -314,13 +316,13 @@ def _best_of(options: PlanOptions) -> str | None:
 
 
 def _fitting_best(options: PlanOptions, *, cut: bool = True) -> "TrainingWay | None":
-    """The best way, if it fits. Raises UsageError for a plan that cannot be."""
+    """The best way for what is to be reached, if it fits. Raises UsageError for a plan that cannot be."""
     request = estimate_request(_machine(options))
     per_step, _ = _samples_per_step(options, request)
-    best = next(iter(_ways(request, per_step, options, cut=cut, fitting_only=True)), None)
-    if best is None:
-        return None
-    return _way(reckoned(best, request.price, _goal(options, request)), best, request, options.machine)
+    goal = _goal(options, request)
+    ways = _ways(request, per_step, options, cut=cut, fitting_only=True)
+    known = meeting_first([reckoned(way, request.price, goal) for way in ways], goal)
+    return _way(known[0], known[0].way, request, options.machine) if known else None
 
 
 def _way(known: Reckoned, best: "Way", request: "EstimateRequest", asked: EstimateOptions) -> "TrainingWay":

@@ -28,6 +28,8 @@ def test_the_tokens_of_packed_samples_are_those_they_have(more: tuple[str, ...],
         (("--budget", "1000"), "critical", 1, "misses the budget"),
         (("--budget", "1000", "--deadline", "1h"), "critical", 1, "misses the deadline and the budget"),
         (("--budget", "9000000"), "ok", 0, "USD"),
+        (("--budget", "9M"), "ok", 0, "USD"),
+        (("--budget", "1k"), "critical", 1, "misses the budget"),
     ],
 )
 def test_goals_are_judged_by_both_bounds(goal: tuple[str, ...], verdict: str, code: int, said: str) -> None:
@@ -74,6 +76,15 @@ def test_a_deadline_that_may_be_missed_has_the_nodes_that_meet_it() -> None:
     assert planned("llama-8b", "--nodes", "8", *goal, code=3)["nodes_in_time"]["nodes"] == 16  # half are not sure to
 
 
+def test_nodes_in_time_are_those_whose_own_plan_is() -> None:
+    """The best way of more nodes was asked, whatever meets the deadline: a plan of half of them was in time."""
+    goal = ("--node-type", "p5.48xlarge", "--tokens", "2T", "--deadline", "30d")
+    few = planned("llama-8b", "--nodes", "4", *goal, code=1)["nodes_in_time"]
+    own = planned("llama-8b", "--nodes", f"{few['nodes']}", *goal)
+    assert (own["verdict"], own["ways"][0]["hours"]) == ("ok", few["hours"])
+    assert planned("llama-8b", "--nodes", f"{few['nodes'] // 2}", *goal, code=3)["verdict"] == "unknown"
+
+
 def test_the_fewest_nodes_meet_what_was_asked_for() -> None:
     """One node was told to be enough that took twice as long as the deadline allows."""
     asked = ("llama-8b", *P5, "--tokens", "100B")
@@ -83,7 +94,8 @@ def test_the_fewest_nodes_meet_what_was_asked_for() -> None:
     assert planned(*asked, "--deadline", f"{late * 1.01:.4f}h")["fewest_nodes"] == few
     assert planned(*asked, "--budget", f"{cost * 1.01:.0f}")["fewest_nodes"] == few
     sooner = planned(*asked, "--deadline", f"{late * 0.99:.4f}h")["fewest_nodes"]
-    assert (sooner["nodes"], sooner["hours"][1] < late) == (2, True)
+    assert (sooner["nodes"], sooner["way"], sooner["hours"][1] < late) == (1, "fsdp, selective", True)  # another way
+    assert planned(*asked, "--deadline", f"{late * 0.8:.4f}h")["fewest_nodes"]["nodes"] == 2
     assert planned(*asked, "--deadline", f"{late * 0.3:.4f}h")["fewest_nodes"] is None
 
 
@@ -117,6 +129,8 @@ def test_samples_and_epochs_are_tokens() -> None:
         (("llama-8b", *P5, "--lora-rank", "0", "--method", "lora"), "--lora-rank is 0; it must be at least 1"),
         (("llama-8b", *P5, "--base-dtype", "int8"), "give --method lora"),
         (("llama-8b", *P5, "--deadline", "2"), "write a duration"),
+        (("llama-8b", *P5, "--tokens", "1B", "--budget", "5 dollars"), "--budget is '5 dollars'; write an amount"),
+        (("llama-8b", *P5, "--tokens", "1B", "--budget", "0"), "such as 5000, 250K or 1.5M"),
         (
             ("llama-8b", *P5, "--tokens", "1e12", "--currency", "EUR"),
             r"list price of p5\.48xlarge is in USD; give --price",

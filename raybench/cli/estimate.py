@@ -8,6 +8,7 @@ import click
 
 from raybench.cli.cluster_options import with_options
 from raybench.cli.output import printing
+from raybench.cli.planning.measured import MEASURED_OPTION, measured_runs
 from raybench.cli.planning.options import KERNEL_OPTIONS, MACHINE_OPTIONS, PRICE_OPTIONS, WORKLOAD_OPTIONS
 from raybench.cli.usage.command import TopicCommand
 
@@ -20,6 +21,7 @@ Examples:
   raybench estimate --model llama-7b --world-size 4 --gpus-per-node 1 --gpu A10 --nic-gb-per-s 1 --lora-rank 16 --qlora
   raybench estimate --model llama-8b --world-size 16 --gpu H100 --result runs/20261121-120000-ab12/result.json
   raybench estimate --model llama-8b --world-size 64 --node-type p5.48xlarge --strategy fsdp --program torchtitan
+  raybench estimate --model llama-70b --world-size 64 --gpu H100 --strategy fsdp --measured '--world-size 8 took=9.4'
   raybench estimate --model gpt2-xl --layers 24 --world-size 16 --gpu A100 --bandwidth 92 --price 21.96 --json
 """
 
@@ -67,7 +69,8 @@ _OPTIONS: list[Any] = [
     click.option("--bandwidth", type=float, help="Measured bus bandwidth of all ranks, GB/s (raybench run)."),
     click.option("--result", "result_file", metavar="FILE", multiple=True, help="result.json of an earlier raybench "
                  "run, train or memory, repeatable: an all_reduce gives bandwidth and latency (other options win); "
-                 "a train or memory of this very setting takes the estimate's place."),
+                 "a train or memory of this very setting takes the estimate's place, a train of another corrects it."),
+    MEASURED_OPTION,
     click.option("--latency-us", type=float, help="A hop between nodes, microseconds.  [default: 12]"),
     click.option("--batch-size", type=int, default=1, show_default=True, help="Samples a rank and micro-batch."),
     *WORKLOAD_OPTIONS,
@@ -135,7 +138,7 @@ _OPTIONS: list[Any] = [
 
 @click.command(cls=TopicCommand, epilog=EXAMPLES)
 @with_options(_OPTIONS)
-def command(as_json: bool, full: bool, **options: Any) -> None:
+def command(as_json: bool, full: bool, measured: tuple[str, ...], **options: Any) -> None:
     """Estimate communication, memory, step time, throughput and cost of a training run, without running it.
 
     Bounds, not promises: the fastest step hides all communication that can be hidden, the slowest hides none. Exits
@@ -143,7 +146,7 @@ def command(as_json: bool, full: bool, **options: Any) -> None:
     """
     from raybench.services.estimate import EstimateOptions, estimate
 
-    finished = estimate(EstimateOptions(**options))
+    finished = estimate(EstimateOptions(**options, measured=measured_runs(measured, command)))
     with printing("stdout"):
         if as_json:
             click.echo(json.dumps(finished.report.to_json(), indent=2))

@@ -154,6 +154,16 @@ class MeasuredSetting(PlainPart):
     estimated_peak_bytes: int | None = None
     memory_ratios: Mapping[str, float] = field(default_factory=dict)
     run_verdict: str | None = None
+    corrects: bool = False  # by being of another setting: the bounds are moved and narrower
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRunTold(PlainPart):
+    """A training that was run and corrects the estimate of this one: its step, and the likely one it was told."""
+
+    text: str
+    step_seconds: float
+    told_seconds: float
 
 
 def links_measured(basis: Mapping[str, str]) -> str | None:
@@ -207,6 +217,8 @@ class EstimateReport(PlainDocument):
     program: str | None = None  # as asked; what was taken of it is in ``basis``
     taken: str | None = None  # what matters most of it, in short
     other_programs: tuple[OtherPrograms, ...] = ()  # where none is asked for
+    own_runs: tuple[OwnRunTold, ...] = ()  # that correct the step's bounds
+    uncorrected_step_seconds: Range | None = None  # without them
 
     @property
     def verdict(self) -> Verdict | None:

@@ -6,7 +6,7 @@ Schema ``raybench.training-plan/1``: keys are added, never renamed or removed. R
 from dataclasses import dataclass
 from typing import ClassVar
 
-from raybench.documents.estimate import MeasuredSetting
+from raybench.documents.estimate import MeasuredSetting, OwnRunTold
 from raybench.documents.plain import PlainDocument, PlainPart
 from raybench.verdicts import Verdict, exit_code_of
 
@@ -119,6 +119,7 @@ class TrainingPlan(PlainDocument):
     links_measured: str | None = None  # by which run, on how many ranks
     price: str | None = None  # of a node for an hour, and where it is from
     program: str | None = None  # as asked; what was taken of it is in ``assumed``
+    own_runs: tuple[OwnRunTold, ...] = ()  # that correct the step times of all ways
 
     @property
     def exit_code(self) -> int:

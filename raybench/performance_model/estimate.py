@@ -22,6 +22,7 @@ from raybench.performance_model.step.bounds import (
 )
 from raybench.performance_model.step.forms import LargestBatch, largest_batches, least_memory, most_peak
 from raybench.performance_model.step.links import has_open_fabric, linked_layout, linked_network
+from raybench.performance_model.step.own_runs import NO_CORRECTION, Correction, Traits, correction_of
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.said import said_requests
 from raybench.performance_model.step.spreads import exposed_share
@@ -61,6 +62,7 @@ class Estimate:
     most_peak: int = 0
     meant_seconds: tuple[float, float] | None = None
     meant_computation: tuple[float, float] | None = None
+    correction: Correction = NO_CORRECTION
 
     @property
     def fits(self) -> bool | None:
@@ -86,6 +88,13 @@ class Estimate:
     def least_peak(self) -> int:
         """The same of the form that needs least, and at most the request's own: ZeRO needs more for small models."""
         return (self.measured and self.measured.least_peak) or min(self.least_memory.peak, self.memory.peak)
+
+    @property
+    def said(self) -> tuple[object, ...]:
+        """What is said of options that may be open, by which the same training meant otherwise is told apart."""
+        setup = self.request.setup
+        names = ("kernels", "loss", "compiled", "native_attention", "masked_attention", "flash_attention")
+        return (*(getattr(setup, name) for name in names), setup.fused_optimizer)
 
     @property
     def samples_per_step(self) -> int:
@@ -126,7 +135,51 @@ class Estimate:
         """Computation of a step, fastest and slowest, over all values of open options as the step's bounds."""
         if self.fastest is None or self.slowest is None:
             return None
-        return _outermost((self.fastest.compute, self.slowest.compute), self.meant_computation)
+        low, high = self.fastest.compute, self.slowest.compute
+        if self.fitted and not self._is_given:
+            low, high = self._corrected(low, self.fitted[0][0].compute, high)
+        return _outermost((low, high), self.meant_computation)
+
+    @property
+    def efficiency_range(self) -> tuple[float, float]:
+        """Share of the peak that the computation is taken to reach, with what runs of one's own say of it."""
+        low, high = self.efficiency.low, self.efficiency.high
+        if self._is_given:
+            return low, high
+        fastest, slowest = self._corrected(1 / high, 1 / self.efficiency.middle.low, 1 / low)
+        return 1 / slowest, 1 / fastest
+
+    def _corrected(self, low: float, middle: float, high: float) -> tuple[float, float]:
+        """Bounds of seconds, as runs of one's own have it."""
+        half = math.log(high / low) / 2
+        times, share = self.correction.times(half), self.correction.share(half)
+        return middle * times * (low / middle) ** share, middle * times * (high / middle) ** share
+
+    @property
+    def uncorrected_seconds(self) -> tuple[float, float] | None:
+        """Of the request as it stands, whatever runs of one's own say."""
+        return replace(self, correction=NO_CORRECTION)._own_seconds
+
+    @property
+    def traits(self) -> Traits | None:
+        """What makes other trainings like it; None where no step time is known, or the efficiency is given."""
+        request, seconds = self.request, self.uncorrected_seconds
+        if seconds is None or self.slowest is None or not self.fitted or request.gpu is None or self._is_given:
+            return None
+        setup, layout, fitted = request.setup, request.layout, self.fitted[0][0]
+        return Traits(
+            ranks=layout.world_size,
+            parameters=request.model.parameters,
+            tokens=setup.tokens,
+            launches=min(1.0, self.efficiency.least_seconds * request.accumulation / fitted.compute),
+            communication=max(0.0, 1 - self.slowest.compute / seconds[1]),
+            gpu=request.gpu.name,
+            strategy=setup.strategy,
+            adapters=(setup.lora_rank > 0, setup.quantized),
+            kernels=(setup.kernels, setup.compiled),
+            dtype=request.dtype,
+            cut=(layout.tensor, layout.context, layout.pipeline),
+        )
 
     @property
     def _own_seconds(self) -> tuple[float, float] | None:
@@ -150,7 +203,7 @@ class Estimate:
         if not self.fitted or self._is_given:
             own = self._own_seconds or bounds
             return math.sqrt(own[0] * own[1])
-        middles = [self._likely(*self._between(*steps)) for steps in self.fitted]
+        middles = [self._sides(*steps)[0] for steps in self.fitted]
         return float(math.prod(middles) ** (1 / len(middles)))
 
     @property
@@ -162,9 +215,15 @@ class Estimate:
         return float(least * (most / least) ** exposed_share(self.request.setup))
 
     def _around(self, fastest: StepSeconds, slowest: StepSeconds) -> tuple[float, float]:
-        """Bounds around the likely step.
+        """Bounds around the likely step."""
+        middle, low, high, computation = self._sides(fastest, slowest)
+        return middle * math.exp(-low), max(middle * math.exp(high), computation)
+
+    def _sides(self, fastest: StepSeconds, slowest: StepSeconds) -> tuple[float, float, float, float]:
+        """The likely step, how far its bounds are from it, as logarithms, and its longest computation.
 
         The computation's errors count for its share of the step; for communication only how far whole steps differ.
+        Runs of one's own move all of it, and leave a share of how far it is.
         """
         (least, most), efficiency = self._between(fastest, slowest), self.efficiency
         hidden, middle = math.log(most / least) / 2, self._likely(least, most)
@@ -172,8 +231,11 @@ class Estimate:
         slow = computed * efficiency.slow + (1 - computed) * min(efficiency.slow, efficiency.slow_steps)
         fast = computed / efficiency.fast + (1 - computed) / min(efficiency.fast, efficiency.fast_steps)
         low, high = (math.hypot(math.log(side), hidden) for side in (fast, slow))
-        alone = (slowest.compute + slowest.bubble) * efficiency.slow  # no slowest step is shorter than its computation
-        return middle * math.exp(-low), max(middle * math.exp(high), alone)
+        half = (low + high) / 2
+        times, share = self.correction.times(half), self.correction.share(half)
+        # no slowest step is shorter than its computation
+        computation = times * (slowest.compute + slowest.bubble) * efficiency.slow**share
+        return middle * times, low * share, high * share, computation
 
     def _between(self, fastest: StepSeconds, slowest: StepSeconds) -> tuple[float, float]:
         """Least and most with the update."""
@@ -250,6 +312,9 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
         unknown=unknown_of(request, peak),
         most_peak=most,
     )
+    traits = found.traits if request.own_runs else None
+    if traits is not None:
+        found = replace(found, correction=correction_of(traits, found.said, request.own_runs))
     return with_meant(found) if alone else found
 
 

@@ -1,5 +1,6 @@
 """An estimate as its document, with the formula of each figure."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,13 @@ from raybench.documents.estimate import (
     MemoryParts,
     MessageVolume,
     ModelSize,
+    OwnRunTold,
 )
 from raybench.performance_model.communication import Message
 from raybench.performance_model.estimate import Estimate
 from raybench.performance_model.programs.taken import most_taken, what_is_taken
 from raybench.performance_model.step.bounds import model_flops_per_token
+from raybench.performance_model.step.own_runs import OwnRun
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.unknown import advice_on, caveats_of, unsaid_of
 from raybench.performance_model.update import one_thread_seconds
@@ -66,9 +69,7 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         tokens_per_second=estimate.tokens_per_second,
         samples_per_second=_samples(estimate),
         mfu=estimate.mfu,
-        efficiency=EfficiencyRange(
-            range=(estimate.efficiency.low, estimate.efficiency.high), source=estimate.efficiency.source
-        ),
+        efficiency=EfficiencyRange(range=estimate.efficiency_range, source=estimate.efficiency.source),
         cost=_cost(estimate),
         formulas=FORMULAS | (_BUBBLE if request.layout.pipeline > 1 else {}),
         basis=dict(request.basis)
@@ -90,7 +91,13 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         expert_tensor_parallel=request.layout.expert_cut,
         program=request.program.asked if request.program else None,
         taken=most_taken(request) or None,
+        own_runs=own_runs_told(request.own_runs),
     )
+
+
+def own_runs_told(runs: Sequence[OwnRun]) -> tuple[OwnRunTold, ...]:
+    """Runs of one's own by which an estimate is corrected."""
+    return tuple(OwnRunTold(text=one.text, step_seconds=one.seconds, told_seconds=one.told[0].seconds) for one in runs)
 
 
 def _offloaded(request: EstimateRequest) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Small linear fits without a library: relative least squares with no coefficient below zero."""
+"""Small linear systems without a library, and relative least squares with no coefficient below zero."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -33,10 +33,15 @@ def _solve_normal(rows: Sequence[Sequence[float]], chosen: Sequence[int]) -> lis
     scale = [max(abs(row[column]) for row in rows) or 1.0 for column in chosen]
     picked = [[row[column] / unit for column, unit in zip(chosen, scale, strict=True)] for row in rows]
     size = len(chosen)
-    system = [
-        [*(sum(row[i] * row[j] for row in picked) for j in range(size)), sum(row[i] for row in picked)]
-        for i in range(size)
-    ]
+    matrix = [[sum(row[i] * row[j] for row in picked) for j in range(size)] for i in range(size)]
+    found = solved(matrix, [sum(row[i] for row in picked) for i in range(size)])
+    return None if found is None else [value / unit for value, unit in zip(found, scale, strict=True)]
+
+
+def solved(matrix: Sequence[Sequence[float]], values: Sequence[float]) -> list[float] | None:
+    """x of ``matrix . x = values``, by elimination; None where the matrix is singular."""
+    size = len(values)
+    system = [[*row, value] for row, value in zip(matrix, values, strict=True)]
     for pivot in range(size):
         largest = max(range(pivot, size), key=lambda row: abs(system[row][pivot]))
         system[pivot], system[largest] = system[largest], system[pivot]
@@ -46,4 +51,4 @@ def _solve_normal(rows: Sequence[Sequence[float]], chosen: Sequence[int]) -> lis
             if row != pivot:
                 factor = system[row][pivot] / system[pivot][pivot]
                 system[row] = [cell - factor * other for cell, other in zip(system[row], system[pivot], strict=True)]
-    return [system[i][size] / system[i][i] / scale[i] for i in range(size)]
+    return [system[i][size] / system[i][i] for i in range(size)]

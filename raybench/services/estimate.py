@@ -10,7 +10,7 @@ from raybench.services.planning.setup_asked import BYTES, USUAL_DTYPE, lora_targ
 from raybench.services.study_options import price_table
 
 if TYPE_CHECKING:
-    from raybench.documents.estimate import EstimateReport
+    from raybench.documents.estimate import EstimateReport, MeasuredSetting
     from raybench.hardware.gpus import Gpu
     from raybench.performance_model.cost import Price
     from raybench.performance_model.efficiency import Efficiency
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from raybench.performance_model.transformer import Transformer
     from raybench.services.estimate_machine import Machine
     from raybench.services.planning.measured_setting import Setting
+    from raybench.services.planning.own_runs import MeasuredRun
 
 _COUNTED_LENGTH = 2048  # tokens of a sample, where nobody says, of a model that is counted
 _MOST = 10**12
@@ -32,7 +33,7 @@ class EstimateOptions:
 
     None: the model's, the machine's, the program's, or not known; ``dtype`` auto: what the GPU has. ``result_file``:
     earlier runs, one or several. An all_reduce gives bandwidth and latency; a train or memory of this very setting
-    stands in place of the estimate.
+    stands in place of the estimate. ``measured``: other trainings that were run, by which it is corrected.
     """
 
     model: str = "llama-8b"
@@ -100,6 +101,7 @@ class EstimateOptions:
     currency: str = _USUAL_CURRENCY
     epoch_samples: int | None = None
     mean_tokens: int | None = None
+    measured: "tuple[MeasuredRun, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,16 +123,28 @@ def estimate(options: EstimateOptions) -> FinishedEstimate:
     from raybench.performance_model.programs.other_programs import other_programs
     from raybench.performance_model.programs.taken import checked, with_program
 
-    found = estimated(with_program(checked(estimate_request(options))))
     settings = measured_settings(options)
-    if not settings:
-        return FinishedEstimate(report=replace(estimate_report(found), other_programs=other_programs(found)))
+    request = with_program(checked(estimate_request(options)))
+    found = estimated(request)
+    told: tuple[MeasuredSetting, ...] = ()
+    if settings:
+        from raybench.services.planning.measured import with_measured
 
-    from raybench.services.planning.measured import with_measured
+        taking = with_measured(found, settings)
+        found, told = taking.estimate, taking.told
+    alone = found
+    is_measured = found.measured is not None and found.measured.step_seconds is not None
+    if not is_measured and (settings or options.measured):
+        from raybench.services.planning.own_runs import own_runs_of, with_corrections
 
-    taking = with_measured(found, settings)
-    report = replace(estimate_report(taking.estimate), other_programs=other_programs(taking.estimate))
-    return FinishedEstimate(report=replace(report, measured=taking.told))
+        runs = own_runs_of(options, settings, estimate_request)
+        if runs:
+            found = replace(estimated(replace(request, own_runs=runs)), measured=found.measured)
+            told = with_corrections(told, runs)
+    report = replace(estimate_report(found), measured=told, other_programs=other_programs(found))
+    if found is not alone:
+        report = replace(report, uncorrected_step_seconds=alone.step_seconds)
+    return FinishedEstimate(report=report)
 
 
 def measured_settings(options: EstimateOptions) -> "tuple[Setting, ...]":

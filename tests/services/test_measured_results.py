@@ -110,10 +110,29 @@ def test_a_training_of_the_very_setting_takes_the_estimates_place(tmp_path: Path
         ({"options": {"layers": 6}}, {}, "model gpt2 in other sizes"),
         ({"options": {"layers": 6, "model_name": "Team/Small"}}, {}, "model Team/Small, asked of gpt2"),
         ({"options": {"sharding": "grad-op"}, "name": "fsdp"}, {}, "strategy fsdp-grad-op, asked ddp"),
-        ({"options": {"comm_hook": "bf16"}}, {}, "gradients sent by the hook bf16"),
         ({"facts": {"gpu": H100, "dtype": "float16"}}, {}, "dtype float16, asked bfloat16"),
         ({"ranks": 4}, {"ranks": 4}, "4 ranks, asked 8"),
         ({"gpu": "NVIDIA A100-SXM4-80GB"}, {"gpu": "NVIDIA A100-SXM4-80GB"}, "measured on NVIDIA A100"),
+    ],
+)
+def test_a_training_of_another_setting_corrects_the_step_and_nothing_else(
+    tmp_path: Path, benchmark: dict[str, Any], run: dict[str, Any], why: str
+) -> None:
+    before, found = told(*ASKED), told(*ASKED, "--result", written(tmp_path, training(**benchmark), **run))
+    (one,), (own,) = found["measured"], found["own_runs"]
+    assert (one["taken"], one["corrects"], why in one["why_not"]) == ([], True, True), one["why_not"]
+    assert (own["text"], own["step_seconds"]) == (f"run {RUN}", pytest.approx(0.2))
+    assert found["uncorrected_step_seconds"] == before["step_seconds"]
+    slower = own["step_seconds"] > own["told_seconds"]
+    low, high = (after > alone for after, alone in zip(found["step_seconds"], before["step_seconds"], strict=True))
+    assert (low, high) in ((slower, slower), (True, False)), (own, found["step_seconds"], before["step_seconds"])
+    assert found["memory"] == before["memory"]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "run", "why"),
+    [
+        ({"options": {"comm_hook": "bf16"}}, {}, "gradients sent by the hook bf16"),
         ({}, {"gpu": "NVIDIA H200"}, "measured on NVIDIA H200, asked of H100"),
         ({"gpu": None}, {}, "measured on a CPU"),
         ({}, {"emulated": True}, "emulated"),
@@ -123,12 +142,12 @@ def test_a_training_of_the_very_setting_takes_the_estimates_place(tmp_path: Path
         ({"verified": False, "check": {"max_relative_difference": 1.0, "tolerance": 0.1}}, {}, "failed verification"),
     ],
 )
-def test_another_setting_machine_or_state_is_not_used(
+def test_another_machine_or_state_is_not_used(
     tmp_path: Path, benchmark: dict[str, Any], run: dict[str, Any], why: str
 ) -> None:
     found = told(*ASKED, "--result", written(tmp_path, training(**benchmark), **run))
     (one,) = found.pop("measured")
-    assert (one["taken"], why in one["why_not"]) == ([], True), one["why_not"]
+    assert (one["taken"], one["corrects"], why in one["why_not"]) == ([], False, True), one["why_not"]
     before = told(*ASKED)
     assert found == {key: value for key, value in before.items() if key != "measured"}
 
@@ -201,8 +220,13 @@ def test_a_plans_way_has_what_was_measured_of_it(tmp_path: Path) -> None:
     assert marked[0]["tokens_per_second"][1] == pytest.approx(64 * 1024 / one["step_seconds"][0])
     assert found["ways"][0] != marked[0]  # 0.2 s is far slower than what the others are expected to take
     far = told(*asked, "--result", written(tmp_path, training(options={"batch_size": 3})), command=plan)
-    assert far["ways"] == before["ways"]
-    assert (far["measured"][0]["way"], far["measured"][0]["taken"]) == ("ddp", [])
+    assert (far["measured"][0]["way"], far["measured"][0]["taken"], far["measured"][0]["corrects"]) == ("ddp", [], True)
+    assert [one["step_seconds"] for one in far["own_runs"]] == [pytest.approx(0.2)]
+    fastest = {
+        (way["strategy"], way["activation_checkpointing"]): way["tokens_per_second"][1] for way in before["ways"]
+    }
+    best = far["ways"][0]
+    assert best["tokens_per_second"][1] < fastest[best["strategy"], best["activation_checkpointing"]]
     text = CliRunner().invoke(plan, [*asked, "--result", path]).stdout
     assert f"measured by run {RUN} of ddp" in text
     assert "ddp (measured)" in text

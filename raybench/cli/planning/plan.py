@@ -9,6 +9,7 @@ import click
 
 from raybench.cli.cluster_options import with_options
 from raybench.cli.output import printing
+from raybench.cli.planning.measured import MEASURED_OPTION, measured_runs
 from raybench.cli.planning.options import KERNEL_OPTIONS, MACHINE_OPTIONS, PRICE_OPTIONS, WORKLOAD_OPTIONS
 from raybench.cli.usage.command import TopicCommand
 from raybench.errors import UsageError
@@ -68,7 +69,9 @@ _OPTIONS: list[Any] = [
     click.option("--gpus-per-node", type=int, help="GPUs a node.  [default: the node type's, else 8]"),
     click.option("--result", "result_file", metavar="FILE", multiple=True, help="result.json of an earlier raybench "
                  "run, train or memory, repeatable: an all_reduce gives bandwidth and latency (other options win); "
-                 "a train or memory of one of the ways takes the estimate's place."),
+                 "a train or memory of one of the ways takes the estimate's place, a train of another setting "
+                 "corrects all of them."),
+    MEASURED_OPTION,
     click.option("--vocabulary", type=int, help="Another vocabulary, such as a padded one."),
     click.option("--program", metavar="NAME[==RELEASE]", help="Which program is to train: torchtitan, "
                  "megatron-lm, transformers, ...; an unknown one lists all. Of an older release as pip has it, such as "
@@ -124,7 +127,7 @@ _OF_PLAN = ("nodes", "method", "samples_per_step", "tokens", "samples", "epochs"
 @click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.argument("model", metavar="MODEL")
 @with_options(_OPTIONS)
-def command(model: str, as_json: bool, full: bool, **options: Any) -> None:
+def command(model: str, as_json: bool, full: bool, measured: tuple[str, ...], **options: Any) -> None:
     """Plan a training: what fits, how fast, how long, what it costs, and how to start the best of it.
 
     MODEL is a name such as llama-8b or mixtral-8x7b, the config.json of a Hugging Face model, its folder, or
@@ -134,11 +137,13 @@ def command(model: str, as_json: bool, full: bool, **options: Any) -> None:
     promises: nothing is measured, but by the runs that --result names.
     Exits with 1 where nothing fits or a goal is missed, 3 where that is open.
     """
+    from raybench.cli.estimate import command as estimate
     from raybench.services.estimate import EstimateOptions
     from raybench.services.planning.plan import PlanOptions, training_plan
 
     own = {name: options.pop(name) for name in _OF_PLAN}
-    plan = training_plan(PlanOptions(machine=EstimateOptions(model=model, **options), **own))
+    machine = EstimateOptions(model=model, **options, measured=measured_runs(measured, estimate) if measured else ())
+    plan = training_plan(PlanOptions(machine=machine, **own))
     with printing("stdout"):
         if as_json:
             click.echo(json.dumps(plan.to_json(), indent=2))

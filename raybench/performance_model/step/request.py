@@ -11,6 +11,7 @@ from raybench.performance_model.efficiency import Efficiency
 from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.memory import SHORT_SHARE
 from raybench.performance_model.programs.program import Fact, Program
+from raybench.performance_model.step.own_runs import OwnRun
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
@@ -32,7 +33,8 @@ class EstimateRequest:
     ``power_watts``: what each GPU is limited to; None: to what it was made for. ``program``: that trains, where it is
     named; ``said``: the fields of its facts that the user gave, which win, ``taken`` what was taken of it, ``asked``
     the request before that. ``timing``: by whose published step times it is judged where no program is named, as a way
-    of a plan that one program alone starts.
+    of a plan that one program alone starts. ``own_runs``: of whoever asks,
+    whose errors this one's are like.
     """
 
     model: Transformer
@@ -63,6 +65,7 @@ class EstimateRequest:
     said: frozenset[str] = frozenset()
     taken: tuple[Fact, ...] = ()
     asked: "EstimateRequest | None" = None
+    own_runs: tuple[OwnRun, ...] = ()
 
     def __post_init__(self) -> None:
         if self.mean_tokens is not None and not 1 <= self.mean_tokens <= self.setup.sequence_length:

@@ -54,6 +54,11 @@ def settings_of(run: RunResult) -> tuple[Setting, ...]:
 
 def refusal(setting: Setting, request: "EstimateRequest") -> str | None:
     """Why nothing of it can be taken for a question about this GPU; None where it can."""
+    return failure(setting) or _other_gpu(setting, request)
+
+
+def failure(setting: Setting) -> str | None:
+    """Why its figures are of no use, whatever is asked; None where they are."""
     run, point, benchmark = setting.run, setting.point, setting.benchmark
     if run.cluster.emulated or (isinstance(point, MemoryPoint) and point.emulated):
         return "emulated: no device's own figures"
@@ -63,22 +68,26 @@ def refusal(setting: Setting, request: "EstimateRequest") -> str | None:
         return "a partial run"
     if point.wrong is not None or benchmark.wrong or run.wrong:
         return "the run failed verification"
-    return _other_gpu(setting, request)
+    return None
 
 
 def _other_gpu(setting: Setting, request: "EstimateRequest") -> str | None:
-    names = {name for node in setting.run.cluster.nodes for name in node.gpu_names}
-    if isinstance(setting.point, TrainingPoint):
-        own = setting.point.known_facts.gpu
-        if own is None:
-            return "measured on a CPU"
-        names.add(own)
+    names = gpu_names(setting)
+    if isinstance(setting.point, TrainingPoint) and setting.point.known_facts.gpu is None:
+        return "measured on a CPU"
     if request.gpu is None:
         return "the GPU that is asked about is not known; give --gpu"
     if not names:
         return "the run does not say on which GPU"
     others = sorted(name for name in names if find_gpu(name) != request.gpu)
     return f"measured on {' and '.join(others)}, asked of {request.gpu.name}" if others else None
+
+
+def gpu_names(setting: Setting) -> set[str]:
+    """Of the nodes that it ran on, and of the rank that says so."""
+    names = {name for node in setting.run.cluster.nodes for name in node.gpu_names}
+    own = setting.point.known_facts.gpu if isinstance(setting.point, TrainingPoint) else None
+    return names | {own} if own else names
 
 
 def differences(setting: Setting, request: "EstimateRequest", *, same_batch: bool = True) -> tuple[str, ...]:
@@ -91,7 +100,7 @@ def differences(setting: Setting, request: "EstimateRequest", *, same_batch: boo
 
 
 def _model_differences(setting: Setting, request: "EstimateRequest") -> Iterator[str]:
-    model = _model_of(setting)
+    model = model_of(setting)
     name = str(setting.benchmark.model)
     if model is None:
         yield f"model {name}"
@@ -99,12 +108,12 @@ def _model_differences(setting: Setting, request: "EstimateRequest") -> Iterator
     if _shape(model) != _shape(request.model):
         sizes = "" if name != request.model.name else " in other sizes"
         yield f"model {name}{sizes}, asked of {request.model.name}"
-    length = _length_of(setting, model)
+    length = length_of(setting, model)
     if length != request.setup.sequence_length:
         yield f"sequence length {length}, asked {request.setup.sequence_length}"
 
 
-def _model_of(setting: Setting) -> Transformer | None:
+def model_of(setting: Setting) -> Transformer | None:
     """None for what is no transformer, or none that is known here."""
     changes = {field: size for flag, field in SIZE_FIELDS.items() if (size := setting.parameter(flag)) is not None}
     try:
@@ -120,7 +129,8 @@ def _shape(model: Transformer) -> Transformer:
     return replace(model, name="", context=1, kv_heads=heads, head_width=width)
 
 
-def _length_of(setting: Setting, model: Transformer) -> int | None:
+def length_of(setting: Setting, model: Transformer) -> int | None:
+    """Tokens of a sample."""
     if isinstance(setting.point, TrainingPoint) and setting.point.tokens_per_sample:
         return setting.point.tokens_per_sample
     length = setting.parameter("sequence_length")
@@ -172,7 +182,7 @@ def _of_training(setting: Setting, request: "EstimateRequest") -> Iterator[str]:
     placed = [(cluster.world_size, "ranks", layout.world_size), (len(cluster.nodes), "nodes", layout.nodes)]
     yield from (f"{measured} {text}, asked {asked}" for measured, text, asked in placed if measured != asked)
     name = str(setting.parameter("strategy") or setting.benchmark.name)
-    strategy = _SHARDINGS.get(str(setting.parameter("sharding") or "full"), "") if name == "fsdp" else "ddp"
+    strategy = strategy_of(setting)
     yield from _method_difference(name, request)
     if strategy != setup.strategy:
         yield f"strategy {name if name != 'fsdp' else strategy}, asked {setup.strategy}"
@@ -189,6 +199,12 @@ def _of_training(setting: Setting, request: "EstimateRequest") -> Iterator[str]:
         yield f"buckets of {bucket} MiB"
     if request.power_watts is not None:
         yield f"asked with {request.power_watts:g} W a GPU"
+
+
+def strategy_of(setting: Setting) -> str:
+    """By the estimate's name, of a training; empty for a sharding that is not known."""
+    name = str(setting.parameter("strategy") or setting.benchmark.name)
+    return _SHARDINGS.get(str(setting.parameter("sharding") or "full"), "") if name == "fsdp" else "ddp"
 
 
 def _target_difference(measured: Any, asked: Sequence[str]) -> Iterator[str]:

@@ -11,10 +11,12 @@ from raybench.services.planning.fewest import fewest_nodes, nodes_in_time
 from raybench.services.planning.goal import Goal, Reckoned, judged, meeting_first, reckoned
 from raybench.services.planning.launch import command_of, is_trained, launch_lines, reduces_each
 from raybench.services.planning.nearest import nearest_plan
+from raybench.services.planning.own_runs import own_runs_of, with_corrections
 
 if TYPE_CHECKING:
     from raybench.documents.estimate import MeasuredSetting
     from raybench.documents.training_plan import FewestNodes, TrainingPlan, TrainingWay
+    from raybench.performance_model.step.own_runs import OwnRun
     from raybench.performance_model.step.request import EstimateRequest
     from raybench.performance_model.ways.way import Way
     from raybench.services.planning.measured_setting import Setting
@@ -33,7 +35,8 @@ _EACH = "shards reduce gradients in each micro-batch (--reduce-each; Trainer: sy
 class PlanOptions:
     """A model and a machine as ``raybench plan --help`` says of each. ``machine``: what ``raybench estimate`` takes.
 
-    ``tokens``: of the whole training; ``samples`` and ``epochs`` give them as well. Deadline in seconds.
+    ``tokens``: of the whole training; ``samples`` and ``epochs`` give them as well. Deadline in seconds. ``own_runs``:
+    what the machine's ``measured`` and results say of other trainings.
     """
 
     machine: EstimateOptions
@@ -45,19 +48,22 @@ class PlanOptions:
     epochs: float = 1.0
     deadline_seconds: float | None = None
     budget: float | None = None
+    own_runs: "tuple[OwnRun, ...]" = ()
 
 
 def training_plan(options: PlanOptions) -> "TrainingPlan":
     """All ways with the best first. Raises UsageError for what cannot be."""
     from raybench.documents.estimate import links_measured
     from raybench.documents.training_plan import TrainingPlan
+    from raybench.performance_model.estimate_report import own_runs_told
     from raybench.performance_model.programs.taken import with_method
 
-    request = with_method(estimate_request(_machine(options)))
+    settings = measured_settings(options.machine)
+    options = _with_own_runs(options, settings)
+    request = with_method(_request(options))
     _check_modules(request)
     per_step, assumed = _samples_per_step(options, request)
     ways = _ways(request, per_step, options)
-    settings = measured_settings(options.machine)
     ways, measured = _with_measured(ways, settings, request, options.machine) if settings else (ways, ())
     goal = _goal(options, request)
     known = meeting_first([reckoned(way, request.price, goal) for way in ways], goal)
@@ -88,13 +94,25 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
             *_of_program(ways[0]),
         ),
         unknown=tuple(ways[0].estimate.unknown),
-        measured=measured,
+        measured=with_corrections(measured, options.own_runs),
+        own_runs=own_runs_told(options.own_runs),
         fewest_nodes=_fewest(options, per_step, ways[0]),
         nodes_in_time=_in_time(options, told),
         links_measured=links_measured(request.basis),
         price=_price(request),
         program=request.program.asked if request.program else None,
     )
+
+
+def _with_own_runs(options: PlanOptions, settings: "tuple[Setting, ...]") -> PlanOptions:
+    """With what the runs that are given say, of the machine as it is asked about: other numbers of nodes are tried."""
+    if not settings and not options.machine.measured:
+        return options
+    return replace(options, own_runs=own_runs_of(_machine(options), settings, estimate_request, of_plan=True))
+
+
+def _request(options: PlanOptions) -> "EstimateRequest":
+    return replace(estimate_request(_machine(options)), own_runs=options.own_runs)
 
 
 def _of_program(best: "Way") -> tuple[str, ...]:
@@ -165,7 +183,7 @@ def _any_fits(options: PlanOptions, cut: bool) -> bool:
     """Whether there is a best way that fits, without finding it. Raises UsageError for a plan that cannot be."""
     from raybench.performance_model.ways.to_train import any_fits
 
-    request = estimate_request(_machine(options))
+    request = _request(options)
     per_step, _ = _samples_per_step(options, request)
     return any_fits(request, per_step, cut=cut, **_run_with(options))
 
@@ -317,7 +335,7 @@ def _best_of(options: PlanOptions) -> str | None:
 
 def _fitting_best(options: PlanOptions, *, cut: bool = True) -> "TrainingWay | None":
     """The best way for what is to be reached, if it fits. Raises UsageError for a plan that cannot be."""
-    request = estimate_request(_machine(options))
+    request = _request(options)
     per_step, _ = _samples_per_step(options, request)
     goal = _goal(options, request)
     ways = _ways(request, per_step, options, cut=cut, fitting_only=True)

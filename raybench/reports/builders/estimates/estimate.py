@@ -8,6 +8,7 @@ from raybench.documents.estimate import (
     MeasuredSetting,
     MemoryParts,
     OtherPrograms,
+    OwnRunTold,
     links_measured,
 )
 from raybench.reports.builders.asked import Asked
@@ -28,7 +29,7 @@ def estimate_tables(estimate: EstimateReport, _: Asked) -> Report:
     ranks = f"{count_of(estimate.world_size, 'rank')} on {count_of(estimate.nodes, 'node')}"
     gpu = f", {estimate.gpu}" if estimate.gpu else ""
     ways = ", ".join([estimate.strategy, *_cuts(estimate)])
-    measured = measured_in_short(estimate.measured, links_measured(estimate.basis))
+    measured = measured_in_short(estimate.measured, links_measured(estimate.basis), estimate.own_runs)
     name = f"raybench estimate, {measured}: {estimate.model.name}, {ways}, {ranks}{gpu}"
     return Report(
         name=name,
@@ -56,14 +57,17 @@ def _cuts(estimate: EstimateReport) -> Iterator[str]:
         yield f"ETP {estimate.expert_tensor_parallel}"
 
 
-def measured_in_short(settings: Sequence[MeasuredSetting], links: str | None) -> str:
-    """Which figures are measured, for a title."""
+def measured_in_short(
+    settings: Sequence[MeasuredSetting], links: str | None, own_runs: Sequence[OwnRunTold] = ()
+) -> str:
+    """Which figures are measured, for a title; else which runs correct them."""
     ways = dict.fromkeys(one.way for one in settings if one.taken)
     told = []
     for way in ways:
         taken = dict.fromkeys(name for one in settings if one.way == way for name in one.taken)
         told.append(f"measured{f' of {way}' if way else ''}: {', '.join(taken)}")
     told += ["links measured"] if links else []
+    told += [f"corrected by {count_of(len(own_runs), 'run')}"] if own_runs else []
     return "; ".join(told) or "nothing was measured"
 
 
@@ -77,12 +81,25 @@ def measured_notes(settings: Sequence[MeasuredSetting]) -> Iterator[str]:
     """What became of each run that was given, with what its figures stand in place of."""
     for one in settings:
         way = f" of {one.way}" if one.way else ""
+        if one.corrects:
+            continue
         if one.why_not:
             yield f"{one.kind} of run {one.run_id} not used{way and f' (nearest way: {one.way})'}: {one.why_not}"
         else:
             yield f"measured by run {one.run_id}{way}: {'; '.join([*_measured_figures(one), *_ratios(one)])}"
             continue
         yield from (f"run {one.run_id}: {text}, not applied" for text in _ratios(one))
+
+
+def own_run_notes(runs: Sequence[OwnRunTold], alone: tuple[float, float] | None = None) -> Iterator[str]:
+    """What each run that corrects the step's bounds took, and what they are without: ``alone``."""
+    for one in runs:
+        times = one.step_seconds / one.told_seconds
+        without = f"; without it {' to '.join(map(format_seconds, alone))}" if alone and len(runs) == 1 else ""
+        took = f"a step took {format_seconds(one.step_seconds)}, {times:.2f} times the likely one"
+        yield f"step corrected by {one.text}: {took}{without}"
+    if alone and len(runs) > 1:
+        yield f"step without these runs {' to '.join(map(format_seconds, alone))}"
 
 
 def _measured_figures(one: MeasuredSetting) -> Iterator[str]:
@@ -180,6 +197,7 @@ def _blocks(estimate: EstimateReport) -> Iterator[Block]:
             yield Heading(text=title)
             yield Choice(forms=tuple(_forms(listed)))
     yield from notes_of(list(measured_notes(estimate.measured)), tone="info")
+    yield from notes_of(list(own_run_notes(estimate.own_runs, estimate.uncorrected_step_seconds)), tone="info")
     if estimate.basis:
         yield Heading(text="From")
         yield Facts(pairs=tuple(estimate.basis.items()))

@@ -12,6 +12,7 @@ from raybench.reports.builders.estimates.estimate import (
     measured_notes,
     open_notes,
     other_programs_in_short,
+    own_run_notes,
 )
 from raybench.reports.model import Block, Cell, Grid, Report, Table, notes_of
 from raybench.reports.text import count_of
@@ -29,6 +30,7 @@ def estimate_screen(estimate: EstimateReport, asked: Asked) -> Report:
     blocks: tuple[Block, ...] = (
         *notes_of([f"nearest that fits: {' '.join(nearest)}"] if nearest else [], tone="strong"),
         Table(grid=Grid(headings=("figure", "value"), rows=rows), text_columns=2),
+        *notes_of(list(own_run_notes(estimate.own_runs, estimate.uncorrected_step_seconds)), tone="info"),
         *notes_of([f"unknown: {reason}" for reason in estimate.unknown], tone="warn"),
         *open_notes(estimate),
         *notes_of(other_programs_in_short(estimate.other_programs), tone="info"),

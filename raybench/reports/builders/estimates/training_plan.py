@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 from raybench.documents.training_plan import FewestNodes, TrainingPlan, TrainingWay
 from raybench.reports.builders.asked import Asked
-from raybench.reports.builders.estimates.estimate import measured_in_short, measured_notes, measured_reason
+from raybench.reports.builders.estimates.estimate import (
+    measured_in_short,
+    measured_notes,
+    measured_reason,
+    own_run_notes,
+)
 from raybench.reports.model import Block, Cell, Facts, Grid, Heading, Report, Table, notes_of
 from raybench.reports.text import count_of
 from raybench.units import amounts, short_number
@@ -29,7 +34,7 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
     return _report(
         plan,
         Table(grid=_grid(plan, _MOST_ROWS), text_columns=1),
-        *notes_of(list(measured_notes(plan.measured)), tone="info"),
+        *notes_of([*measured_notes(plan.measured), *own_run_notes(plan.own_runs)], tone="info"),
         *_notes(plan, _MOST_ROWS),
         *_numbered("Start the best", starts),
         *(block for way in _faster(plan) for block in _numbered(f"Start {way.name}", list(way.launch))),
@@ -51,7 +56,7 @@ def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
         *notes_of([_RANDOM if plan.ways[0].command and _starts(plan) else _FULL], tone="info"),
         *notes_of([_faster_in_short(plan)] if _faster(plan, _ROWS_OF_SCREEN) else [], tone="info"),
         *_notes(plan, _ROWS_OF_SCREEN, is_screen=True),
-        *notes_of(list(measured_notes(plan.measured)), tone="info"),
+        *notes_of([*measured_notes(plan.measured), *own_run_notes(plan.own_runs)], tone="info"),
         *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
         *notes_of([f"price: {plan.price}"] if plan.price else [], tone="info"),
         *notes_of([f"assumed: {'; '.join(plan.assumed)}"] if plan.assumed else [], tone="info"),
@@ -95,7 +100,7 @@ def _report(plan: TrainingPlan, *blocks: Block) -> Report:
     machine = f"{count_of(plan.world_size, 'rank')} on {count_of(plan.nodes, 'node')}"
     has = "" if plan.device_bytes is None else f" of {plan.device_bytes / 2**30:.1f} GiB"
     gpu = f", {plan.gpu or 'a GPU'}{has}" if plan.gpu or has else ""
-    measured = measured_in_short(plan.measured, plan.links_measured)
+    measured = measured_in_short(plan.measured, plan.links_measured, plan.own_runs)
     name = f"raybench plan, {measured}: {plan.model} ({plan.method}), {machine}{gpu}"
     return Report(
         name=name, title=name, verdict=plan.verdict, reason=plan.reason + _measured(plan), lead="", when="",

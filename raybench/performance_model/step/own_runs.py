@@ -1,0 +1,156 @@
+"""What trainings of one's own say of another: they differ from what is told in the same way, the more alike they are.
+
+Published step times are further from the fit from source to source than within one. So a run of one's own moves the
+bounds of another training, and makes them narrower, by how alike the two are: as the errors of a Gaussian process,
+whose covariance is fitted to the published trainings of each source (``python -m
+tests.performance_model.step.own_runs``).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from raybench.performance_model.least_squares import solved
+
+# Of the variance of errors, each in half the width of its bounds: what two trainings of a source share if nothing
+# that is counted below tells them apart. The rest is noise of each.
+SHARED = 0.92
+# By how much each fact that tells two trainings apart makes them less alike: a factor of exp(-weight x how far).
+WEIGHTS: Mapping[str, float] = MappingProxyType(
+    {
+        "ranks": 0.03,  # logarithm of the ratio, as of the next two
+        "parameters": 0.14,
+        "tokens": 0.07,  # of a micro-batch
+        "launches": 0.35,  # their share of a micro-batch's time
+        "communication": 3.1,  # its share of the slowest step
+        "gpu": 0.36,  # 1 where they differ, as all that follow
+        "strategy": 0.19,
+        "adapters": 0.43,
+        "kernels": 0.39,
+        "dtype": 0.09,
+        "cut": 0.05,  # of each of tensor, context and pipeline ranks
+    }
+)
+# The errors of the process have longer tails than a normal distribution's: how many times as wide bounds are, and the
+# least that any run leaves, as a logarithm and as a share of what there was without it, added as squares.
+_LONGER_TAILS, _LEAST, _LEAST_SHARE = 1.1, 0.12, 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What makes trainings alike. ``launches``: their share of a micro-batch; ``communication``: of the slowest step.
+
+    ``kernels``: which kernels, and whether compiled; ``adapters``: whether there are any, and over which base.
+    """
+
+    ranks: int
+    parameters: int
+    tokens: int
+    launches: float
+    communication: float
+    gpu: str
+    strategy: str
+    adapters: tuple[bool, bool]
+    kernels: tuple[str, bool | None]
+    dtype: str
+    cut: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a training is told to take, with all said in one way that may be open.
+
+    ``half_width``: of the bounds, a logarithm.
+    """
+
+    said: tuple[object, ...]
+    traits: Traits
+    seconds: float
+    half_width: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRun:
+    """A training that was run: ``seconds`` a step. ``text``: as it is named to whoever gave it.
+
+    ``told``: as it stands, and then in each way that its open options may be meant. What is open is open in the same
+    way of what is asked: so each way of that is compared with the same way of the run.
+    """
+
+    text: str
+    seconds: float
+    told: tuple[Told, ...]
+
+    @property
+    def times(self) -> float:
+        """How many times as long as told it took."""
+        return self.seconds / self.told[0].seconds
+
+    def told_so(self, said: tuple[object, ...]) -> Told:
+        """With the same said, else as it stands."""
+        return next((one for one in self.told if one.said == said), self.told[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """Of a training, by runs of one's own. ``shift``: of its error, in half widths; ``left``: deviation, of 1 without.
+
+    Without runs: none.
+    """
+
+    shift: float = 0.0
+    left: float | None = None
+
+    def times(self, half_width: float) -> float:
+        """How many times as long it most likely takes; ``half_width``: of its bounds, as a logarithm."""
+        return math.exp(self.shift * half_width)
+
+    def share(self, half_width: float) -> float:
+        """Of its half width that is left."""
+        if self.left is None or half_width == 0:
+            return 1.0
+        return min(1.0, max(_LONGER_TAILS * self.left, math.hypot(_LEAST / half_width, _LEAST_SHARE)))
+
+
+NO_CORRECTION = Correction()
+
+
+def correlation(one: Traits, other: Traits) -> float:
+    """How much of their errors two trainings of one source share, from 0 to what is no noise."""
+    return SHARED * math.exp(-sum(WEIGHTS[name] * far for name, far in distances(one, other).items()))
+
+
+def distances(one: Traits, other: Traits) -> dict[str, float]:
+    """How far apart two trainings are in each of ``WEIGHTS``."""
+    return {
+        **{
+            name: abs(math.log(getattr(one, name) / getattr(other, name))) for name in ("ranks", "parameters", "tokens")
+        },
+        **{name: abs(getattr(one, name) - getattr(other, name)) for name in ("launches", "communication")},
+        **{
+            name: float(getattr(one, name) != getattr(other, name))
+            for name in ("gpu", "strategy", "adapters", "kernels", "dtype")
+        },
+        "cut": float(sum(own != theirs for own, theirs in zip(one.cut, other.cut, strict=True))),
+    }
+
+
+def correction_of(traits: Traits, said: tuple[object, ...], runs: Sequence[OwnRun]) -> Correction:
+    """By all of the runs together: the mean and the deviation of the process where they are known.
+
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, 2.25 and 2.26.
+    """
+    if not runs:
+        return NO_CORRECTION
+    told = [run.told_so(said) for run in runs]
+    errors = [math.log(run.seconds / one.seconds) / one.half_width for run, one in zip(runs, told, strict=True)]
+    shared = [correlation(traits, one.traits) for one in told]
+    between = [
+        [1.0 if i == j else correlation(one.traits, other.traits) for j, other in enumerate(told)]
+        for i, one in enumerate(told)
+    ]
+    weights = solved(between, shared) or [0.0] * len(runs)  # never singular: each run has noise of its own
+    shift = sum(weight * error for weight, error in zip(weights, errors, strict=True))
+    left = max(0.0, 1 - sum(weight * alike for weight, alike in zip(weights, shared, strict=True)))
+    return Correction(shift=shift, left=math.sqrt(left))

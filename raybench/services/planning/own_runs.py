@@ -1,0 +1,173 @@
+"""Trainings that somebody ran, as what they say of another: by ``--measured``, and by results of ``raybench train``."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from raybench.benchmarks.training.models.shapes import SIZE_FIELDS
+from raybench.documents.estimate import MeasuredSetting
+from raybench.documents.run.training import TrainingPoint
+from raybench.errors import UsageError
+from raybench.hardware.gpus import find_gpu
+from raybench.services.planning.measured_setting import Setting, failure, gpu_names, length_of, model_of, strategy_of
+
+if TYPE_CHECKING:
+    from raybench.performance_model.estimate import Estimate
+    from raybench.performance_model.step.own_runs import OwnRun, Told
+    from raybench.performance_model.step.request import EstimateRequest
+    from raybench.services.estimate import EstimateOptions
+
+_MOST_TIMES = 10.0  # as long as told, or as short: seconds for milliseconds, a micro-batch for a step
+_NO_COST = {"price": None, "prices": None, "currency": "USD", "epoch_samples": None}
+_MACHINE = ("gpu", "node_type", "memory", "nics", "nic_gbit", "power_limit")  # as asked, unless the run's was another
+_NOT_SAID = ("strategy", "batch_size")  # of a plan: each way has its own
+_METHODS = ("lora", "qlora")
+_FAULTY = ", which found a problem that is in its figures"
+
+RequestOf = Callable[["EstimateOptions"], "EstimateRequest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRun:
+    """A training that was run: options in which it is not as asked, and how long a step took, or tokens a second.
+
+    ``text``: as it was given.
+    """
+
+    text: str
+    given: tuple[tuple[str, Any], ...]
+    step_seconds: float | None = None
+    tokens_per_second: float | None = None
+
+
+def own_runs_of(
+    options: "EstimateOptions", settings: Sequence[Setting], request_of: RequestOf, *, of_plan: bool = False
+) -> "tuple[OwnRun, ...]":
+    """What the runs that are given say of others. Raises UsageError for one of which no step time can be told.
+
+    ``request_of``: what options ask for.
+    """
+    given = (_given_run(run, options, request_of, of_plan=of_plan) for run in options.measured)
+    return (*given, *_trained_runs(settings, options, request_of))
+
+
+def with_corrections(told: Sequence[MeasuredSetting], runs: "Sequence[OwnRun]") -> tuple[MeasuredSetting, ...]:
+    """What became of each result, where trainings of other settings correct the estimate."""
+    texts = {run.text.removesuffix(_FAULTY) for run in runs}
+    return tuple(
+        replace(one, corrects=one.kind == "train" and not one.taken and _name(one.run_id) in texts) for one in told
+    )
+
+
+def _name(run_id: str) -> str:
+    return f"run {run_id}"
+
+
+def _given_run(run: MeasuredRun, options: "EstimateOptions", request_of: RequestOf, *, of_plan: bool) -> "OwnRun":
+    given = dict(run.given)
+    lacking = [name.replace("_", "-") for name in _NOT_SAID if of_plan and name not in given]
+    if lacking:
+        raise UsageError(f"--measured '{run.text}' does not say --{' and --'.join(lacking)}: each way has its own")
+    elsewhere: dict[str, Any] = dict.fromkeys(_MACHINE) if given.keys() & set(_MACHINE[:2]) else {}
+    changes: dict[str, Any] = {**_NO_COST, **elsewhere, **given}
+    asked = replace(options, measured=(), result_file=(), **changes)
+    return _own_run(asked, request_of, f"--measured '{run.text}'", run.step_seconds, run.tokens_per_second)
+
+
+def _trained_runs(settings: Sequence[Setting], options: "EstimateOptions", request_of: RequestOf) -> "Iterator[OwnRun]":
+    """Trainings by ``raybench train`` on GPUs, whatever their settings, of which a step time is told."""
+    for setting in settings:
+        found = None if failure(setting) else _options_of(setting, options)
+        if found is not None and isinstance(setting.point, TrainingPoint):
+            try:
+                text = _name(setting.run.run_id) + _FAULTY * (setting.run.conclusion.verdict == "critical")
+                yield _own_run(found, request_of, text, setting.point.seconds.median, None)
+            except UsageError:  # an option or a GPU that is not known: the run is told as not used
+                continue
+
+
+def _options_of(setting: Setting, asked: "EstimateOptions") -> "EstimateOptions | None":
+    """As ``raybench estimate`` would be asked for it; None where the result does not say all of it."""
+    model, point = model_of(setting), setting.point
+    gpus = {gpu.name for name in gpu_names(setting) if (gpu := find_gpu(name)) is not None}
+    if model is None or not isinstance(point, TrainingPoint) or point.known_facts.gpu is None or len(gpus) != 1:
+        return None
+    name, nodes = str(setting.parameter("strategy") or setting.benchmark.name), len(setting.run.cluster.nodes)
+    if setting.parameter("comm_hook") not in (None, "none"):
+        return None
+    sizes = {field: setting.parameter(flag) for flag, field in SIZE_FIELDS.items()}
+    targets = setting.parameter("lora_targets")
+    return type(asked)(
+        model=str(setting.parameter("model")),
+        **sizes,
+        world_size=setting.run.cluster.world_size,
+        gpus_per_node=max(1, setting.run.cluster.world_size // max(1, nodes)),
+        gpu=next(iter(gpus)),
+        nics=asked.nics,
+        nic_gbit=asked.nic_gbit,
+        nic_gb_per_s=asked.nic_gb_per_s,
+        node_gb_per_s=asked.node_gb_per_s,
+        strategy=strategy_of(setting),
+        batch_size=int(setting.parameter("batch_size") or point.batch_size),
+        accumulation=int(setting.parameter("accumulate") or 1),
+        sequence_length=length_of(setting, model),
+        reduce_each=bool(setting.parameter("reduce_each")),
+        dtype=_SHORT.get(str(point.known_facts.dtype), "auto"),
+        optimizer=str(setting.parameter("optimizer") or "adamw"),  # type: ignore[arg-type]  # checked as an option is
+        activation_checkpointing=bool(setting.parameter("checkpoint_activations")),
+        compile=bool(setting.parameter("compile")),
+        kernels="plain",
+        loss="plain",
+        lora_rank=int(setting.parameter("lora_rank") or 0) if name in _METHODS else 0,
+        lora_targets=",".join(map(str, targets)) if isinstance(targets, list) and targets else None,
+        qlora=name == "qlora",
+    )
+
+
+_SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
+
+
+@lru_cache
+def _own_run(
+    options: "EstimateOptions",
+    request_of: RequestOf,
+    text: str,
+    step_seconds: float | None,
+    tokens_per_second: float | None,
+) -> "OwnRun":
+    """What it says of others. Raises UsageError for one of which no step time can be told, or one that is mistyped."""
+    from raybench.performance_model.estimate import estimate
+    from raybench.performance_model.programs.taken import checked, with_program
+    from raybench.performance_model.step.own_runs import OwnRun
+    from raybench.performance_model.step.said import said_requests
+
+    try:
+        request = with_program(checked(request_of(options)))
+    except UsageError as error:
+        raise UsageError(f"{text}: {error}") from None
+    found = [estimate(one, alone=False) for one in (request, *said_requests(request))]
+    told = tuple(one for one in map(_told, found) if one is not None)
+    if len(told) < len(found):
+        lacking = "it is of a given --efficiency" if options.efficiency else "; ".join(found[0].unknown)
+        raise UsageError(f"{text}: no step time is told of it to compare with: {lacking}")
+    tokens = found[0].samples_per_step * request.setup.sequence_length
+    seconds = step_seconds or tokens / (tokens_per_second or math.inf)
+    own = OwnRun(text=text, seconds=seconds, told=told)
+    if not 1 / _MOST_TIMES < own.times < _MOST_TIMES:
+        raise UsageError(
+            f"{text}: a step of {seconds:.3g} s is {own.times:.2g} times what is told of it, {told[0].seconds:.3g} s; "
+            "took is of a whole step in seconds, tokens-per-second of all ranks together: look whether --batch-size, "
+            "--gradient-accumulation-steps and all else that differs is said"
+        )
+    return own
+
+
+def _told(found: "Estimate") -> "Told | None":
+    from raybench.performance_model.step.own_runs import Told
+
+    traits, seconds, bounds = found.traits, found.likely_step_seconds, found.step_seconds
+    if traits is None or seconds is None or bounds is None or bounds[0] == bounds[1]:
+        return None
+    return Told(said=found.said, traits=traits, seconds=seconds, half_width=math.log(bounds[1] / bounds[0]) / 2)

@@ -1,0 +1,117 @@
+"""``--measured``: a training that somebody ran corrects the estimate of another."""
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from raybench.cli.estimate import command as estimate
+from raybench.cli.planning.plan import command as plan
+from raybench.errors import UsageError
+
+ASKED = ("--model", "llama-8b", "--world-size", "64", "--strategy", "fsdp", "--node-type", "p5.48xlarge")
+PLAN = ("llama-8b", "--nodes", "8", "--node-type", "p5.48xlarge", "--tokens", "100B")
+
+
+def told(*options: str, command: Any = estimate) -> dict[str, Any]:
+    result = CliRunner().invoke(command, [*options, "--json"], catch_exceptions=False)
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def width(found: dict[str, Any]) -> float:
+    low, high = found["step_seconds"]
+    return float(high / low)
+
+
+def test_a_run_on_one_node_makes_the_bounds_of_eight_narrower() -> None:
+    alone, node = told(*ASKED), told(*ASKED[:3], "8", *ASKED[4:])
+    took = (node["step_seconds"][0] * node["step_seconds"][1]) ** 0.5
+    found = told(*ASKED, "--measured", f"--world-size 8 took={took:.4f}")
+    assert width(found) < 0.75 * width(alone)
+    assert found["uncorrected_step_seconds"] == alone["step_seconds"]
+    assert found["own_runs"] == [
+        {
+            "text": f"--measured '--world-size 8 took={took:.4f}'",
+            "step_seconds": pytest.approx(took, rel=1e-3),
+            "told_seconds": pytest.approx(took, rel=0.2),
+        }
+    ]
+    assert found["memory"] == alone["memory"]
+    slower = told(*ASKED, "--measured", f"--world-size 8 took={1.4 * took:.4f}")
+    assert slower["step_seconds"][0] > 1.2 * found["step_seconds"][0]
+    assert slower["tokens_per_second"][0] < found["tokens_per_second"][0]
+
+
+def test_tokens_a_second_are_those_of_all_ranks() -> None:
+    rate = 8 * 2 * 4096 / 0.9
+    one, other = (
+        told(*ASKED, "--measured", f"--world-size 8 --batch-size 2 {figure}")
+        for figure in ("took=0.9s", f"tokens-per-second={rate:,.2f}")
+    )
+    assert one["step_seconds"] == pytest.approx(other["step_seconds"])
+
+
+def test_a_run_on_another_machine_is_not_on_the_one_that_is_asked_about() -> None:
+    found = told(*ASKED, "--measured", "--gpu A100 --world-size 8 took=1.4")
+    assert 0.5 < found["own_runs"][0]["step_seconds"] / found["own_runs"][0]["told_seconds"] < 1.5
+    same = told(*ASKED, "--measured", "--world-size 8 took=1.4")
+    assert same["own_runs"][0]["told_seconds"] < 0.7 * found["own_runs"][0]["told_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("--world-size 8", "needs one figure: took=SECONDS"),
+        ("took=1 tokens-per-second=9", "needs one figure"),
+        ("took=fast", "write a number above 0"),
+        ("took=0", "write a number above 0"),
+        ("took=inf", "write a number above 0"),
+        ("--foo 3 took=1", "No such option"),
+        ("--world-size eight took=1", "not a valid integer"),
+        ("--model nothing took=1", "there is no model 'nothing'"),
+        ("--price 3 took=1", "--price is nothing that a training is run with"),
+        ("--json took=1", "--json is nothing that a training is run with"),
+        ("--measured took=2 took=1", "needs one figure"),
+        ("--help took=1", "of which --help is none"),
+        ("'took=1", "No closing quotation"),
+        ("--efficiency 0.4 took=1", "--efficiency is nothing that a training is run with"),
+        ("--world-size 8 took=4000", "times what is told of it"),
+        ("--world-size 8 took=0.001", "times what is told of it"),
+    ],
+)
+def test_a_run_that_cannot_be_one_says_why(text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why) as raised:
+        CliRunner().invoke(estimate, [*ASKED, "--measured", text], catch_exceptions=False)
+    assert "--measured" in str(raised.value)
+
+
+def test_with_a_given_efficiency_runs_have_nothing_to_correct() -> None:
+    with pytest.raises(UsageError, match="--efficiency"):
+        told(*ASKED, "--efficiency", "0.4", "--measured", "--world-size 8 took=0.6")
+
+
+def test_the_screen_says_which_run_corrects_and_what_it_is_without() -> None:
+    text = CliRunner().invoke(estimate, [*ASKED, "--measured", "--world-size 8 took=0.6"]).stdout
+    flat = " ".join(text.replace("#", " ").split())
+    assert "raybench estimate, corrected by 1 run" in flat
+    assert "step corrected by --measured '--world-size 8 took=0.6': a step took 600.00 ms, " in flat
+    assert "times the likely one; without it 3" in flat
+
+
+def test_a_plan_is_corrected_in_all_of_its_ways() -> None:
+    alone = told(*PLAN, command=plan)
+    run = "--world-size 8 --strategy fsdp --batch-size 1 took=0.8"
+    found = told(*PLAN, "--measured", run, command=plan)
+    assert [one["text"] for one in found["own_runs"]] == [f"--measured '{run}'"]
+    before, after = (
+        next(way for way in one["ways"] if way["strategy"] == "fsdp" and not way["activation_checkpointing"])
+        for one in (alone, found)
+    )
+    assert after["tokens_per_second"][1] < before["tokens_per_second"][1]
+    few = found["fewest_nodes"]
+    assert few is not None
+    assert few["tokens_per_second"][1] < alone["fewest_nodes"]["tokens_per_second"][1]
+    with pytest.raises(UsageError, match="does not say --strategy and --batch-size"):
+        told(*PLAN, "--measured", "--world-size 8 took=0.6", command=plan)

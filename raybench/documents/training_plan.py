@@ -6,7 +6,7 @@ Schema ``raybench.training-plan/1``: keys are added, never renamed or removed. R
 from dataclasses import dataclass
 from typing import ClassVar
 
-from raybench.documents.estimate import MeasuredSetting, OwnRunTold
+from raybench.documents.estimate import MeasuredSetting, OtherPrograms, OwnRunTold
 from raybench.documents.plain import PlainDocument, PlainPart
 from raybench.verdicts import Verdict, exit_code_of
 
@@ -120,6 +120,9 @@ class TrainingPlan(PlainDocument):
     price: str | None = None  # of a node for an hour, and where it is from
     program: str | None = None  # as asked; what was taken of it is in ``assumed``
     own_runs: tuple[OwnRunTold, ...] = ()  # that correct the step times of all ways
+    not_said: tuple[str, ...] = ()  # options that widen the bounds of the best way
+    open_tokens_per_second: Range | None = None  # of the best way whatever is said of them; None: no wider than its own
+    other_programs: tuple[OtherPrograms, ...] = ()  # out of those bounds, where none is asked for
 
     @property
     def exit_code(self) -> int:

@@ -13,7 +13,9 @@ from raybench.documents.run.verdict import Check
 from raybench.documents.study.result import StudyResult
 from raybench.reports.builders.asked import Asked
 from raybench.reports.findings import gravest_first
+from raybench.reports.model import Cell, Grid, Report, Table, notes_of
 from raybench.reports.terminal.report import print_document, run_files
+from raybench.reports.terminal.screen import screen_lines
 from raybench.studies.result import result_of
 from tests.found import found
 from tests.reports.sample import cluster, pairs, run_result, sweep
@@ -202,3 +204,17 @@ def test_the_job_of_a_scheduler_is_on_the_first_screen_and_in_the_report() -> No
     assert not any(" job " in line for line in shown(run_result(sweep("all_reduce"))))
     pods = SchedulerJob(name="kubernetes", job_id="raybench-3f9a21")
     assert pods.in_brief == "Kubernetes job raybench-3f9a21"
+
+
+@pytest.mark.parametrize(("before", "last"), [(14, "# two lines: "), (15, "# one line")])
+def test_a_text_that_is_cut_between_its_lines_ends_in_dots(before: int, last: str) -> None:
+    """A price stood as "override with", whose second line had no room."""
+    rows = tuple((Cell(text=f"{row}"),) for row in range(9))
+    texts = [*(f"{number}." for number in range(before)), "one line", f"two lines: {'word ' * 20}"]
+    blocks = (Table(grid=Grid(headings=("row",), rows=rows), text_columns=1), *notes_of(texts))
+    report = Report(name="a report", title="", verdict="ok", reason="", lead="", when="", blocks=blocks)
+    told = ["".join(text for text, _ in line) for line in screen_lines(report, 80, [])]
+    assert len(told) == 23
+    assert told[-2].startswith(last)
+    assert told[-2].endswith("...") is last.startswith("# two")
+    assert max(map(len, told)) <= 80

@@ -24,15 +24,15 @@ _MASKED = "samples may be padded"
 _OWN_TIMES = "its own published step times"
 
 
-def other_programs(found: Estimate) -> tuple[OtherPrograms, ...]:
-    """Those that can train so and are out of the bounds, the furthest first, those for the same reasons together.
+def other_programs(found: Estimate, among: Sequence[Program] = PROGRAMS) -> tuple[OtherPrograms, ...]:
+    """Those ``among`` them that can train so and are out of the bounds, the furthest first, by reasons together.
 
     None where a program is named, or something was measured.
     """
     if found.request.program is not None or found.measured is not None:
         return ()
     alike: dict[object, list[EstimateRequest]] = {}
-    for program in PROGRAMS:
+    for program in among:
         own = _trained_by(found.request, program)
         if own is not None:
             alike.setdefault(_decided(own), []).append(own)

@@ -1,6 +1,6 @@
 """A report on one screen of a terminal, 80 by 24 at the least: what does not fit is cut, and said to be elsewhere."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from raybench.reports.model import Block, Notes, Report, Table
@@ -18,10 +18,10 @@ def screen_lines(report: Report, width: int, files: Sequence[tuple[str, Path]]) 
     verdict = verdict_lines(report, width, most=2 * max(width, 60) - 22 - len(report.verdict))
     place = next(index for index, block in enumerate(report.blocks) if isinstance(block, Table))
     head = [*verdict, *comment(cut(report.name, 2 * width - 8), width, "bold")]
-    head += [line for block in report.blocks[:place] for line in _short(block, width)]
-    tail = [line for block in report.blocks[place + 1 :] for line in _short(block, width)]
+    head += [line for block in report.blocks[:place] for lines in _short(block, width) for line in lines]
+    texts = (lines for block in report.blocks[place + 1 :] for lines in _short(block, width))
     room = _SCREEN - len(head) - len(files) - len(verdict)
-    tail = tail[: room - _LEAST_ROWS]
+    tail = _first_of(texts, room - _LEAST_ROWS, width)
     yield from head
     yield from _rows(report.blocks[place], width, room - len(tail))
     yield from tail
@@ -30,15 +30,27 @@ def screen_lines(report: Report, width: int, files: Sequence[tuple[str, Path]]) 
     yield from verdict
 
 
-def _short(block: Block, width: int) -> Iterator[Line]:
-    """A line of a list is cut to two lines of the screen, any other text to one."""
+def _first_of(texts: Iterable[list[Line]], most: int, width: int) -> list[Line]:
+    """As many lines of the texts as there is room for; the one that is cut between its lines ends in dots."""
+    found: list[Line] = []
+    for lines in texts:
+        room = max(most - len(found), 0)
+        found += lines[:room]
+        if len(lines) > room > 0:
+            *lead, (text, style) = found[-1]
+            found[-1] = (*lead, (f"{text[: width - 5]}...", style))
+    return found
+
+
+def _short(block: Block, width: int) -> Iterator[list[Line]]:
+    """The lines of each text: one of a list is cut to two lines of the screen, any other to one."""
     if isinstance(block, Notes):
         for note in block.items:
-            yield from comment(cut(note.subject + note.text, 2 * width - 8), width, style_of(note.tone))
+            yield [*comment(cut(note.subject + note.text, 2 * width - 8), width, style_of(note.tone))]
     else:
         for line in block_lines((block,), 10_000):
             *lead, (text, style) = line
-            yield (*lead, (cut(text, width - 2), style))
+            yield [(*lead, (cut(text, width - 2), style))]
 
 
 def _rows(table: Block, width: int, most: int) -> Iterator[Line]:

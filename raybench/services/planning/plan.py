@@ -10,6 +10,7 @@ from raybench.services.planning.as_run import ASSUMED, as_run
 from raybench.services.planning.fewest import fewest_nodes, nodes_in_time
 from raybench.services.planning.goal import Goal, Reckoned, judged, meeting_first, reckoned
 from raybench.services.planning.launch import command_of, is_trained, launch_lines, reduces_each
+from raybench.services.planning.left_open import left_open
 from raybench.services.planning.nearest import nearest_plan
 from raybench.services.planning.own_runs import own_runs_of, with_corrections
 
@@ -69,6 +70,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     known = meeting_first([reckoned(way, request.price, goal) for way in ways], goal)
     ways = tuple(one.way for one in known)
     told = tuple(_marked(_way(one, ways[0], request, options.machine), measured) for one in known)
+    still_open = left_open(ways[0])
     conclusion = judged(told, request, goal, lambda: nearest_plan(options, _best_of))
     return TrainingPlan(
         model=request.model.name,
@@ -101,6 +103,9 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         links_measured=links_measured(request.basis),
         price=_price(request),
         program=request.program.asked if request.program else None,
+        not_said=still_open.not_said,
+        open_tokens_per_second=still_open.tokens_per_second,
+        other_programs=still_open.other_programs,
     )
 
 

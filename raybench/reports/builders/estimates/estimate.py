@@ -203,7 +203,7 @@ def _blocks(estimate: EstimateReport) -> Iterator[Block]:
         yield Facts(pairs=tuple(estimate.basis.items()))
     yield from notes_of([f"unknown: {reason}" for reason in estimate.unknown], tone="warn")
     yield from open_notes(estimate)
-    yield from notes_of(list(map(_out_of_bounds, estimate.other_programs)), tone="info")
+    yield from notes_of(list(map(out_of_bounds, estimate.other_programs)), tone="info")
 
 
 def open_notes(estimate: EstimateReport) -> Iterator[Block]:
@@ -227,7 +227,8 @@ def other_programs_in_short(others: Sequence[OtherPrograms]) -> list[str]:
     return [f"not said: --program; out of the bounds are {'; '.join([*told, *rest])}"]
 
 
-def _out_of_bounds(one: OtherPrograms) -> str:
+def out_of_bounds(one: OtherPrograms) -> str:
+    """Of a list where each has a line."""
     return f"out of the bounds: {', '.join(one.names)}: {one.how}: {', '.join(one.why) or 'all of it together'}"
 
 

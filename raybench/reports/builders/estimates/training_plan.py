@@ -10,6 +10,8 @@ from raybench.reports.builders.estimates.estimate import (
     measured_in_short,
     measured_notes,
     measured_reason,
+    other_programs_in_short,
+    out_of_bounds,
     own_run_notes,
 )
 from raybench.reports.model import Block, Cell, Facts, Grid, Heading, Report, Table, notes_of
@@ -35,6 +37,8 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
         plan,
         Table(grid=_grid(plan, _MOST_ROWS), text_columns=1),
         *notes_of([*measured_notes(plan.measured), *own_run_notes(plan.own_runs)], tone="info"),
+        *_open_notes(plan),
+        *notes_of(list(map(out_of_bounds, plan.other_programs)), tone="info"),
         *_notes(plan, _MOST_ROWS),
         *_numbered("Start the best", starts),
         *(block for way in _faster(plan) for block in _numbered(f"Start {way.name}", list(way.launch))),
@@ -55,6 +59,8 @@ def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
         *notes_of(list(_start_lines(plan))),
         *notes_of([_RANDOM if plan.ways[0].command and _starts(plan) else _FULL], tone="info"),
         *notes_of([_faster_in_short(plan)] if _faster(plan, _ROWS_OF_SCREEN) else [], tone="info"),
+        *_open_notes(plan),
+        *notes_of(other_programs_in_short(plan.other_programs), tone="info"),
         *_notes(plan, _ROWS_OF_SCREEN, is_screen=True),
         *notes_of([*measured_notes(plan.measured), *own_run_notes(plan.own_runs)], tone="info"),
         *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
@@ -79,6 +85,14 @@ def _nearest(plan: TrainingPlan) -> Iterator[str]:
         return
     for choice in plan.reason.partition(": ")[2].split("; or "):
         yield choice if choice.startswith("nearest") else f"or {choice}"
+
+
+def _open_notes(plan: TrainingPlan) -> tuple[Block, ...]:
+    """Options that nobody gives, and what the best does at the least and the most whatever they are."""
+    if plan.open_tokens_per_second is None:
+        return ()
+    either = f"{_range(plan.open_tokens_per_second)} tokens/s either way"
+    return notes_of([f"not said: {', '.join(plan.not_said)}: {either}"], tone="info")
 
 
 def _in_time(plan: TrainingPlan) -> tuple[Block, ...]:

@@ -1,0 +1,53 @@
+"""What nobody says of a plan's best way is told beside its figures, as ``raybench estimate`` tells it."""
+
+import pytest
+from click.testing import CliRunner
+
+from raybench.cli.planning.plan import command
+from tests.cli.planning.answered import answer
+from tests.cli.planning.planned import P5, planned
+
+
+@pytest.mark.parametrize(
+    ("model", "machine", "strategy"),
+    [
+        ("gpt2", ("--nodes", "2", "--node-type", "p5.48xlarge"), "ddp"),
+        ("llama-8b", ("--nodes", "2", "--node-type", "a3-megagpu-8g"), "zero1"),
+    ],
+)
+def test_the_bounds_of_a_plan_and_of_its_estimate_are_told_together(
+    model: str, machine: tuple[str, ...], strategy: str
+) -> None:
+    """Of one training a plan told 95k to 183k tokens/s, an estimate 88k to 217k, and neither a word of the other."""
+    plan = planned(model, *machine)
+    best = plan["ways"][0]
+    assert best["strategy"] == strategy
+    each = ("--batch-size", f"{best['batch_size']}", "--gradient-accumulation-steps", f"{best['accumulation']}")
+    told = answer("--model", model, "--world-size", "16", *machine[2:], "--strategy", strategy, *each)
+    assert plan["open_tokens_per_second"] == pytest.approx(told["tokens_per_second"], rel=0.01)
+    assert plan["not_said"] == told["not_said"]
+    (low, high), (least, most) = best["tokens_per_second"], plan["open_tokens_per_second"]
+    assert least <= low < high < most
+
+
+def test_the_program_that_is_printed_is_told_where_it_takes_longer_or_more() -> None:
+    plan = planned("llama-8b", *P5)
+    (other,) = plan["other_programs"]
+    assert other["names"] == ["transformers"]
+    assert other["more_memory"] > 1.05
+    shown = " ".join(CliRunner().invoke(command, ["llama-8b", *P5]).stdout.replace("#", "").split())
+    assert "not said: --program; out of the bounds are transformers (1." in shown
+    assert " tokens/s either way" in shown
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        (("llama-70b", *P5, "--program", "megatron-lm")),  # which decides all of it
+        (("llama-405b", "--gpu", "H100")),  # nothing fits
+        (("mixtral-8x7b", *P5, "--native-attention")),  # of Megatron-LM alone
+    ],
+)
+def test_where_nothing_is_open_nothing_is_told_of_it(said: tuple[str, ...]) -> None:
+    plan = planned(*said, code=1 if "llama-405b" in said else 0)
+    assert (plan["not_said"], plan["open_tokens_per_second"], plan["other_programs"]) == ([], None, [])

@@ -159,11 +159,15 @@ class MeasuredSetting(PlainPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRunTold(PlainPart):
-    """A training that was run and corrects the estimate of this one: its step, and the likely one it was told."""
+    """A training that was run and corrects the estimate of this one: its step, and the likely one it was told.
+
+    ``is_odd``: it is further off than nearly all trainings are: mistyped, or something slows it.
+    """
 
     text: str
     step_seconds: float
     told_seconds: float
+    is_odd: bool = False
 
 
 def links_measured(basis: Mapping[str, str]) -> str | None:

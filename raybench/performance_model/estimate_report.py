@@ -97,7 +97,10 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
 
 def own_runs_told(runs: Sequence[OwnRun]) -> tuple[OwnRunTold, ...]:
     """Runs of one's own by which an estimate is corrected."""
-    return tuple(OwnRunTold(text=one.text, step_seconds=one.seconds, told_seconds=one.told[0].seconds) for one in runs)
+    return tuple(
+        OwnRunTold(text=one.text, step_seconds=one.seconds, told_seconds=one.told[0].seconds, is_odd=one.is_odd)
+        for one in runs
+    )
 
 
 def _offloaded(request: EstimateRequest) -> dict[str, str]:

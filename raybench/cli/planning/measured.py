@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 MEASURED_OPTION: Any = click.option(
     "--measured", metavar="TEXT", multiple=True,
     help="A training of yours that took so long, repeatable: options of estimate in which it is not as asked, and "
-    "took=SECONDS of a step or tokens-per-second=N of all ranks, such as '--world-size 8 took=2.31'. It moves the "
-    "step's bounds, and makes them the narrower the more it is like this one.",
+    "took=SECONDS of a step, tokens-per-second=N of all ranks or tokens-per-second-per-rank=N, such as "
+    "'--world-size 8 took=2.31'. It moves the step's bounds, and makes them the narrower the more it is like this one.",
 )  # fmt: skip
-_FIGURES = ("took", "tokens-per-second")
+_FIELDS = {
+    "took": "step_seconds",
+    "tokens-per-second": "tokens_per_second",
+    "tokens-per-second-per-rank": "tokens_per_second_per_rank",
+}
 # Of a training that was run: what is read and written by the command is none of it.
 _NONE_OF_IT = ("as_json", "full", "measured", "result_file", "efficiency", "price", "prices", "currency", "help")
 
@@ -35,21 +39,16 @@ def _measured_run(text: str, estimate: click.Command) -> "MeasuredRun":
         words = shlex.split(text)
     except ValueError as error:
         raise UsageError(f"--measured '{text}': {error}") from None
-    pairs = [word.split("=", 1) for word in words if word.partition("=")[0] in _FIGURES]
+    pairs = [word.split("=", 1) for word in words if word.partition("=")[0] in _FIELDS]
     if len(pairs) != 1:
         raise UsageError(
-            f"--measured '{text}' needs one figure: took=SECONDS of a step, or tokens-per-second=N of all ranks"
+            f"--measured '{text}' needs one figure: took=SECONDS of a step, tokens-per-second=N of all ranks, or "
+            "tokens-per-second-per-rank=N"
         )
-    rest = [word for word in words if word.partition("=")[0] not in _FIGURES]
+    rest = [word for word in words if word.partition("=")[0] not in _FIELDS]
     (name, value), given = pairs[0], _given(text, rest, estimate)
-    seconds = name == "took"
-    figure = _figure(text, name, value)
-    return MeasuredRun(
-        text=text,
-        given=given,
-        step_seconds=figure if seconds else None,
-        tokens_per_second=None if seconds else figure,
-    )
+    figure = {_FIELDS[name]: _figure(text, name, value)}
+    return MeasuredRun(text=text, given=given, **figure)
 
 
 def _figure(text: str, name: str, value: str) -> float:

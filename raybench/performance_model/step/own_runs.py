@@ -35,6 +35,7 @@ WEIGHTS: Mapping[str, float] = MappingProxyType(
 # The errors of the process have longer tails than a normal distribution's: how many times as wide bounds are, and the
 # least that any run leaves, as a logarithm and as a share of what there was without it, added as squares.
 _LONGER_TAILS, _LEAST, _LEAST_SHARE = 1.1, 0.12, 0.5
+_ODD = 2.0  # half widths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,11 @@ class OwnRun:
     def times(self) -> float:
         """How many times as long as told it took."""
         return self.seconds / self.told[0].seconds
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether it is further off than nearly all published trainings are, however its open options are meant."""
+        return all(abs(math.log(self.seconds / one.seconds)) > _ODD * one.half_width for one in self.told)
 
     def told_so(self, said: tuple[object, ...]) -> Told:
         """With the same said, else as it stands."""

@@ -31,15 +31,20 @@ RequestOf = Callable[["EstimateOptions"], "EstimateRequest"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRun:
-    """A training that was run: options in which it is not as asked, and how long a step took, or tokens a second.
-
-    ``text``: as it was given.
-    """
+    """A training that was run: options in which it is not as asked, and one figure of it. ``text``: as it was given."""
 
     text: str
     given: tuple[tuple[str, Any], ...]
     step_seconds: float | None = None
     tokens_per_second: float | None = None
+    tokens_per_second_per_rank: float | None = None
+
+    def seconds(self, tokens: int, ranks: int) -> float:
+        """Of a step over so many tokens and ranks."""
+        if self.step_seconds is not None:
+            return self.step_seconds
+        rate = self.tokens_per_second or (self.tokens_per_second_per_rank or math.nan) * ranks
+        return tokens / rate
 
 
 def own_runs_of(
@@ -73,7 +78,7 @@ def _given_run(run: MeasuredRun, options: "EstimateOptions", request_of: Request
     elsewhere: dict[str, Any] = dict.fromkeys(_MACHINE) if given.keys() & set(_MACHINE[:2]) else {}
     changes: dict[str, Any] = {**_NO_COST, **elsewhere, **given}
     asked = replace(options, measured=(), result_file=(), **changes)
-    return _own_run(asked, request_of, f"--measured '{run.text}'", run.step_seconds, run.tokens_per_second)
+    return _own_run(asked, request_of, replace(run, text=f"--measured '{run.text}'", given=()))
 
 
 def _trained_runs(settings: Sequence[Setting], options: "EstimateOptions", request_of: RequestOf) -> "Iterator[OwnRun]":
@@ -83,7 +88,8 @@ def _trained_runs(settings: Sequence[Setting], options: "EstimateOptions", reque
         if found is not None and isinstance(setting.point, TrainingPoint):
             try:
                 text = _name(setting.run.run_id) + _FAULTY * (setting.run.conclusion.verdict == "critical")
-                yield _own_run(found, request_of, text, setting.point.seconds.median, None)
+                run = MeasuredRun(text=text, given=(), step_seconds=setting.point.seconds.median)
+                yield _own_run(found, request_of, run)
             except UsageError:  # an option or a GPU that is not known: the run is told as not used
                 continue
 
@@ -130,13 +136,7 @@ _SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
 @lru_cache
-def _own_run(
-    options: "EstimateOptions",
-    request_of: RequestOf,
-    text: str,
-    step_seconds: float | None,
-    tokens_per_second: float | None,
-) -> "OwnRun":
+def _own_run(options: "EstimateOptions", request_of: RequestOf, run: MeasuredRun) -> "OwnRun":
     """What it says of others. Raises UsageError for one of which no step time can be told, or one that is mistyped."""
     from raybench.performance_model.estimate import estimate
     from raybench.performance_model.programs.taken import checked, with_program
@@ -146,20 +146,19 @@ def _own_run(
     try:
         request = with_program(checked(request_of(options)))
     except UsageError as error:
-        raise UsageError(f"{text}: {error}") from None
+        raise UsageError(f"{run.text}: {error}") from None
     found = [estimate(one, alone=False) for one in (request, *said_requests(request))]
     told = tuple(one for one in map(_told, found) if one is not None)
     if len(told) < len(found):
         lacking = "it is of a given --efficiency" if options.efficiency else "; ".join(found[0].unknown)
-        raise UsageError(f"{text}: no step time is told of it to compare with: {lacking}")
-    tokens = found[0].samples_per_step * request.setup.sequence_length
-    seconds = step_seconds or tokens / (tokens_per_second or math.inf)
-    own = OwnRun(text=text, seconds=seconds, told=told)
+        raise UsageError(f"{run.text}: no step time is told of it to compare with: {lacking}")
+    seconds = run.seconds(found[0].samples_per_step * request.setup.sequence_length, request.layout.world_size)
+    own = OwnRun(text=run.text, seconds=seconds, told=told)
     if not 1 / _MOST_TIMES < own.times < _MOST_TIMES:
         raise UsageError(
-            f"{text}: a step of {seconds:.3g} s is {own.times:.2g} times what is told of it, {told[0].seconds:.3g} s; "
-            "took is of a whole step in seconds, tokens-per-second of all ranks together: look whether --batch-size, "
-            "--gradient-accumulation-steps and all else that differs is said"
+            f"{run.text}: a step of {seconds:.3g} s is {own.times:.2g} times what is told of it, "
+            f"{told[0].seconds:.3g} s; took is of a whole step in seconds, tokens-per-second of all ranks: look "
+            "whether --batch-size, --gradient-accumulation-steps and all else that differs is said"
         )
     return own
 

@@ -36,6 +36,7 @@ def test_a_run_on_one_node_makes_the_bounds_of_eight_narrower() -> None:
             "text": f"--measured '--world-size 8 took={took:.4f}'",
             "step_seconds": pytest.approx(took, rel=1e-3),
             "told_seconds": pytest.approx(took, rel=0.2),
+            "is_odd": False,
         }
     ]
     assert found["memory"] == alone["memory"]
@@ -46,11 +47,12 @@ def test_a_run_on_one_node_makes_the_bounds_of_eight_narrower() -> None:
 
 def test_tokens_a_second_are_those_of_all_ranks() -> None:
     rate = 8 * 2 * 4096 / 0.9
-    one, other = (
+    one, *others = (
         told(*ASKED, "--measured", f"--world-size 8 --batch-size 2 {figure}")
-        for figure in ("took=0.9s", f"tokens-per-second={rate:,.2f}")
+        for figure in ("took=0.9s", f"tokens-per-second={rate:,.2f}", f"tokens-per-second-per-rank={rate / 8}")
     )
-    assert one["step_seconds"] == pytest.approx(other["step_seconds"])
+    for other in others:
+        assert one["step_seconds"] == pytest.approx(other["step_seconds"], rel=1e-4)
 
 
 def test_a_run_on_another_machine_is_not_on_the_one_that_is_asked_about() -> None:
@@ -98,6 +100,15 @@ def test_the_screen_says_which_run_corrects_and_what_it_is_without() -> None:
     assert "raybench estimate, corrected by 1 run" in flat
     assert "step corrected by --measured '--world-size 8 took=0.6': a step took 600.00 ms, " in flat
     assert "times the likely one; without it 3" in flat
+
+
+@pytest.mark.parametrize(
+    ("took", "note"), [(2.4, "slower than nearly all"), (0.1, "faster than nearly all"), (0.6, "")]
+)
+def test_a_run_that_is_further_off_than_trainings_are_is_remarked_on(took: float, note: str) -> None:
+    text = CliRunner().invoke(estimate, [*ASKED, "--measured", f"--world-size 8 took={took}"]).stdout
+    assert note in " ".join(text.replace("#", " ").split())
+    assert ("than nearly all trainings are" in text.replace("\n#", "").replace("  ", " ")) is bool(note)
 
 
 def test_a_plan_is_corrected_in_all_of_its_ways() -> None:

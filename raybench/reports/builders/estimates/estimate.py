@@ -91,6 +91,13 @@ def measured_notes(settings: Sequence[MeasuredSetting]) -> Iterator[str]:
         yield from (f"run {one.run_id}: {text}, not applied" for text in _ratios(one))
 
 
+_ODD_SLOW = (
+    "that is slower than nearly all trainings are: if its options say all that differs, something holds it up "
+    "(raybench diagnose its log, raybench preflight its nodes), and this training as well"
+)
+_ODD_FAST = "that is faster than nearly all trainings are: look whether its options say all that differs"
+
+
 def own_run_notes(runs: Sequence[OwnRunTold], alone: tuple[float, float] | None = None) -> Iterator[str]:
     """What each run that corrects the step's bounds took, and what they are without: ``alone``."""
     for one in runs:
@@ -98,6 +105,8 @@ def own_run_notes(runs: Sequence[OwnRunTold], alone: tuple[float, float] | None 
         without = f"; without it {' to '.join(map(format_seconds, alone))}" if alone and len(runs) == 1 else ""
         took = f"a step took {format_seconds(one.step_seconds)}, {times:.2f} times the likely one"
         yield f"step corrected by {one.text}: {took}{without}"
+        if one.is_odd:
+            yield (_ODD_SLOW if times > 1 else _ODD_FAST)
     if alone and len(runs) > 1:
         yield f"step without these runs {' to '.join(map(format_seconds, alone))}"
 

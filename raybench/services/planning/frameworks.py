@@ -18,6 +18,9 @@ _MEGATRON_OPTIMIZERS = {
     "momentum": "--optimizer sgd",
     "adamw-8bit": "--use-precision-aware-optimizer --exp-avg-dtype fp8 --exp-avg-sq-dtype fp8",
 }
+# Its options of today are those of 0.3; later ones count tokens (torchtitan/config/configs.py of 2026-08-21,
+# num_tokens_per_microbatch_per_dp_rank), and have neither training.local_batch_size nor training.seq_len.
+TORCHTITAN_AS = "torchtitan 0.3"
 _MEGATRON_TYPES = {"bf16": ["--bf16"], "fp16": ["--fp16"], "fp8": ["--bf16 --fp8-format hybrid"]}
 
 
@@ -32,7 +35,7 @@ def cut_lines(way: "Way", torchrun: str, trainer: str) -> tuple[str, str]:
         return f"{torchrun} pretrain_gpt.py", f"Megatron-LM, beside the model's own shape: {megatron_words(way)}"
     config = torchtitan_config(one.model)
     if one.program is None and config is not None and by_torchtitan(one, one.setup) is not None:
-        return f"{torchrun} -m torchtitan.train", f"torchtitan: {torchtitan_words(way, config)}"
+        return f"{torchrun} -m torchtitan.train", f"{TORCHTITAN_AS}: {torchtitan_words(way, config)}"
     if one.program is None and one.layout.expert > 1:
         return f"{torchrun} train.py", f"SageMaker's smp: {_sagemaker(way)}"
     return _accelerate(way), f"{one.program.title if one.program else 'transformers'}: {trainer}"

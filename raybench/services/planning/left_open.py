@@ -52,10 +52,14 @@ def _as_told(whole: "Estimate") -> "Estimate":
 
 
 def _printed(best: "Way") -> "tuple[Program, ...]":
-    """Whose arguments are printed for a way that several programs run: one that cuts the model is of one alone."""
+    """Whose arguments are printed for a way that several programs run: one that cuts the model is of one alone.
+
+    So are adapters that raybench train has not, which are estimated as trl trains them.
+    """
     from raybench.performance_model.programs.table import TRANSFORMERS, program_named
+    from raybench.services.planning.launch import is_ours
 
     one = best.estimate.request
-    if one.layout.is_cut or one.setup.selective:
+    if one.layout.is_cut or one.setup.selective or (one.setup.lora_rank and not is_ours(one)):
         return ()
     return (program_named("trl") if one.setup.lora_rank else TRANSFORMERS,)

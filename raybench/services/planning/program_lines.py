@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from raybench.performance_model.programs.torchtitan import torchtitan_config
-from raybench.services.planning.frameworks import megatron_words, torchtitan_words
+from raybench.services.planning.frameworks import TORCHTITAN_AS, megatron_words, torchtitan_words
 
 if TYPE_CHECKING:
     from raybench.performance_model.programs.program import Program
@@ -31,7 +31,7 @@ def program_lines(way: "Way", program: "Program", torchrun: str) -> tuple[str, .
     if program.starts == "megatron-lm":
         return f"{torchrun} pretrain_gpt.py", f"{program.title}, beside the model's own shape: {megatron_words(way)}"
     if program.starts == "torchtitan":
-        return f"{torchrun} -m torchtitan.train", _torchtitan(way, program.title)
+        return f"{torchrun} -m torchtitan.train", _torchtitan(way)
     if program.starts == "raybench":
         return ()
     beside = _beside(way.estimate.request.setup, program)
@@ -69,10 +69,10 @@ def _targets(setup: "TrainingSetup", program: str) -> str:
     return (" " if program != "llama-factory" else ",").join(setup.lora_targets)
 
 
-def _torchtitan(way: "Way", title: str) -> str:
+def _torchtitan(way: "Way") -> str:
     model = way.estimate.request.model
     config = torchtitan_config(model)
-    lead = title if config else f"{title} has no configuration of {model.name}; beside one of your own"
+    lead = TORCHTITAN_AS + ("" if config else f" has no configuration of {model.name}; beside one of your own")
     return f"{lead}: {torchtitan_words(way, config)}"
 
 

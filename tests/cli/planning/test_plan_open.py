@@ -46,6 +46,7 @@ def test_the_program_that_is_printed_is_told_where_it_takes_longer_or_more() -> 
         (("llama-70b", *P5, "--program", "megatron-lm")),  # which decides all of it
         (("llama-405b", "--gpu", "H100")),  # nothing fits
         (("mixtral-8x7b", *P5, "--native-attention")),  # of Megatron-LM alone
+        (("llama-70b", *P5, "--method", "lora")),  # of trl, and estimated so
     ],
 )
 def test_where_nothing_is_open_nothing_is_told_of_it(said: tuple[str, ...]) -> None:

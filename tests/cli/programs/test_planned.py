@@ -54,4 +54,4 @@ def test_without_a_command_a_plan_says_what_the_program_is_to_be_told(program: s
 
 def test_a_model_that_torchtitan_has_no_configuration_of_is_said() -> None:
     found = planned("mistral-7b", *PLAN[1:], "--program", "torchtitan")
-    assert "torchtitan has no configuration of" in found["launch"][1]
+    assert "torchtitan 0.3 has no configuration of" in found["launch"][1]

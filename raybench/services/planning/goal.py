@@ -41,9 +41,10 @@ class Reckoned:
     hours: Range | None
     cost: Range | None
 
-    def misses(self, goal: Goal) -> int:
-        """How badly: 0 not, 2 surely."""
-        return max(map(_BY_WEIGHT.index, (_in_time(self.hours, goal), _within(self.cost, goal.budget))))
+    def misses(self, goal: Goal) -> tuple[int, int]:
+        """How badly it misses one of them, 0 not and 2 surely, and how badly all together."""
+        each = [_BY_WEIGHT.index(one) for one in (_in_time(self.hours, goal), _within(self.cost, goal.budget))]
+        return max(each), sum(each)
 
 
 def reckoned(way: "Way", price: Price | None, goal: Goal) -> Reckoned:

@@ -201,7 +201,7 @@ def _in_time(options: PlanOptions, told: "tuple[TrainingWay, ...]") -> "FewestNo
     if best.hours[1] * 3600 <= options.deadline_seconds:
         return None
     cut = any(way.is_cut for way in told if way.fits)
-    return nodes_in_time(options, lambda more: _fitting_best(more, cut=cut), best.hours[1])
+    return nodes_in_time(replace(options, budget=None), lambda more: _fitting_best(more, cut=cut), best.hours[1])
 
 
 def _marked(way: "TrainingWay", measured: "tuple[MeasuredSetting, ...]") -> "TrainingWay":

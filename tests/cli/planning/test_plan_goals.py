@@ -85,6 +85,16 @@ def test_nodes_in_time_are_those_whose_own_plan_is() -> None:
     assert planned("llama-8b", "--nodes", f"{few['nodes'] // 2}", *goal, code=3)["verdict"] == "unknown"
 
 
+def test_of_two_goals_the_way_that_meets_one_comes_first() -> None:
+    """On 72 nodes the best may miss the deadline and the budget; another is in time, and may miss the budget alone."""
+    goal = ("llama-8b", "--node-type", "gb200-4x", "--tokens", "1T", "--deadline", "7d", "--budget", "200K")
+    plan = planned(*goal, "--nodes", "72", code=3)
+    assert plan["reason"].startswith("may miss the budget: ")
+    assert plan["ways"][0]["hours"][1] <= 168 < plan["ways"][1]["hours"][1]
+    few = planned(*goal, "--nodes", "18", code=3)["nodes_in_time"]
+    assert (few["nodes"], few["hours"]) == (72, plan["ways"][0]["hours"])
+
+
 def test_the_fewest_nodes_meet_what_was_asked_for() -> None:
     """One node was told to be enough that took twice as long as the deadline allows."""
     asked = ("llama-8b", *P5, "--tokens", "100B")

@@ -54,7 +54,7 @@ def _as_told(whole: "Estimate") -> "Estimate":
 def _printed(best: "Way") -> "tuple[Program, ...]":
     """Whose arguments are printed for a way that several programs run: one that cuts the model is of one alone.
 
-    So are adapters that raybench train has not, which are estimated as trl trains them.
+    So is LoRA where raybench train has it not: it is estimated as trl trains it.
     """
     from raybench.performance_model.programs.table import TRANSFORMERS, program_named
     from raybench.services.planning.launch import is_ours

@@ -212,7 +212,7 @@ class Estimate:
 
     def _likely(self, least: float, most: float) -> float:
         """Where a step most likely is between the fit's least and most."""
-        return float(least * (most / least) ** exposed_share(self.request.setup))
+        return float(least * (most / least) ** exposed_share(self.request.setup, self.request.model))
 
     def _around(self, fastest: StepSeconds, slowest: StepSeconds) -> tuple[float, float]:
         """Bounds around the likely step."""

@@ -169,11 +169,20 @@ def _clock(gpu: Gpu, power_watts: float | None, *, is_held: bool) -> float:
 def _element_bytes(model: Transformer, setup: TrainingSetup) -> float:
     """Read and written by element-wise kernels per token and block; a third of it in the forward pass."""
     stream = _STREAM_PASSES * model.hidden / setup.sequence_shards
-    inner = _INNER_PASSES * model.feedforward
+    inner = _INNER_PASSES * _inner_width(model)
     if not setup.recompute_modules:
         return setup.compute_bytes * (stream + inner) * (1 + setup.recomputed / 3)
     stream += NORM_PASSES * norms_again(model, setup) * model.hidden / setup.sequence_shards
     return setup.compute_bytes * (stream + inner * (1 + inner_share(model, setup) / 3))
+
+
+def _inner_width(model: Transformer) -> float:
+    """The inner width of the MLPs that compute a token, of an average layer: of all of its experts, and of a shared one."""
+    widths = (
+        kind.layers * (kind.feedforward * (kind.experts_per_token or 1) + kind.shared_feedforward)
+        for kind in model.kinds()
+    )
+    return sum(widths) / model.layers
 
 
 def _unpacked_bytes(model: Transformer, setup: TrainingSetup) -> float:

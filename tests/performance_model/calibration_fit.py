@@ -114,7 +114,7 @@ def observation(run: PublishedRun, seconds: float) -> Observation:
         waited=(traffic.least_waiting_seconds(network), traffic.blocking.seconds(network)),
         bubble=bubble_share(request.layout, request.accumulation),
         update=answer.optimizer_seconds,
-        exposed=exposed_share(request.setup),
+        exposed=exposed_share(request.setup, request.model),
         moved=request.accumulation * offload_seconds(request),
     )
 

@@ -76,7 +76,7 @@ def need(run: PublishedRun, calibration: Calibration) -> Need | None:
     sides = slow_sides(work, calibration, setup, moved, of_experts=part.experts > 0)
     pressed = math.log(answer.pressed_times)
     hidden = (math.log(bounds[1] / bounds[0]) - pressed) / 2
-    error = math.log(seconds / bounds[0]) - 2 * hidden * exposed_share(ask.setup)
+    error = math.log(seconds / bounds[0]) - 2 * hidden * exposed_share(ask.setup, ask.model)
     slower, faster = _beyond(error - pressed, hidden), _beyond(-error, hidden)
     slowest = answer.fitted[0][1]
     computed = min(1.0, (slowest.compute + slowest.bubble) * answer.pressed_times / bounds[1])

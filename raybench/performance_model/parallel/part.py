@@ -220,7 +220,8 @@ def bubble_share(layout: Layout, accumulation: int) -> float:
 def stage_imbalance(model: Transformer, layout: Layout) -> float:
     """How many times as long as the average the last stage takes, which has the output layer beside its layers.
 
-    All others wait for it, unless it has fewer layers.
+    All others wait for it. Where it has a layer less than they for it (``layers_of``), that counts.
     """
     head = (1 + model.predicting) * model.token_table_parameters / model.computing_parameters
-    return 1 - head + head * layout.pipeline
+    own, average = layers_of(model, layout, layout.pipeline - 1), model.layers / layout.pipeline
+    return max(1.0, (1 - head) * min(1.0, own / average) + head * layout.pipeline)

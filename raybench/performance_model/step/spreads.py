@@ -126,12 +126,13 @@ def unpublished(gpu: Gpu | None) -> str | None:
     return f"no published training on {gpu.name} is known: as {nearest_family(gpu)}'s, with wider bounds"
 
 
-def exposed_share(setup: TrainingSetup) -> float:
+def exposed_share(setup: TrainingSetup, model: Transformer) -> float:
     """How much of what may be hidden a step mostly waits for, as a power of it: half, where nothing says more.
 
     FSDP gathers ahead block by block: steps over nodes take 0.86 to 0.98 of the middle (PyTorch-IBM, OLMo-core, Llama
-    3). What ZeRO-1 and 2 send follows the last backward pass: 1.07 to 1.12 of it (InternEvo, FlagPerf, BLOOM).
+    3). What ZeRO-1 and 2 send follows the last backward pass: 1.07 to 1.12 of it (InternEvo, FlagPerf, BLOOM). With
+    experts most of what may be hidden are the exchanges of tokens, in each layer.
     """
-    if setup.is_zero:
+    if setup.is_zero and not model.experts:
         return _EXPOSED_OF_ZERO
     return _EXPOSED_OF_FSDP if setup.strategy.startswith("fsdp") else _EXPOSED

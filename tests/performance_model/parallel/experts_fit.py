@@ -28,6 +28,15 @@ CLASS = "experts"
 with (FOLDER / "experts.csv").open() as _file:
     ROWS = list(csv.DictReader(_file))
 _SAID = {"yes": True, "no": False}
+# Models of no config.json that raybench has, by those of their family: Grok-1 as its launcher has it (NVIDIA's
+# dgxc-benchmarking, grok1/grok1_314b.yaml), Moonlight with DeepSeek-V2-Lite's shape and a vocabulary of its own.
+_SIZES: dict[str, tuple[str, dict[str, int]]] = {
+    "grok-1": (
+        "mixtral-8x22b",
+        {"layers": 64, "hidden": 6144, "heads": 48, "kv_heads": 8, "feedforward": 32768, "vocabulary": 131072},
+    ),
+    "moonlight-16b": ("deepseek-ai/DeepSeek-V2-Lite", {"vocabulary": 163840}),
+}
 # The same program, by its makers and by AWS.
 _MEGATRON = ("Megatron-Bridge", "Megatron-MoE-ModelZoo", "awsome-distributed-ai")
 
@@ -36,10 +45,14 @@ def asked(row: Mapping[str, str]) -> EstimateRequest:
     """A row of ``experts.csv`` as the request that it is."""
     cut: dict[str, Any] = {f"{name}_parallel": int(row[name]) for name in ("tensor", "pipeline", "expert")}
     modules = row["recompute"] if row["recompute"] not in ("full", "none", "selective") else None
+    model, sizes = _SIZES.get(row["model"], (row["model"], {}))
     return estimate_request(
         EstimateOptions(
-            model=row["model"],
+            model=model,
+            **sizes,
             **cut,
+            context_parallel=int(row["context"] or 1),
+            mtp_layers=int(row["mtp"]) if row["mtp"] else None,
             expert_tensor_parallel=int(row["expert_tensor"]) if row["expert_tensor"] else None,
             virtual_stages=int(row["virtual_stages"]),
             gpu=row["gpu"],
@@ -87,7 +100,7 @@ def experts_runs() -> tuple[PublishedRun, ...]:
 
 def _document(source: str) -> str:
     """A source is a document: one archive has the releases of Megatron-Bridge."""
-    return "Megatron-Bridge" if source.startswith("Megatron-Bridge 2") else source
+    return next((name for name in ("Megatron-Bridge", "dgxc-benchmarking") if source.startswith(f"{name} 2")), source)
 
 
 def program_of(source: str) -> str:

@@ -61,6 +61,7 @@ class Transformer:
     feedforward: int  # inner width
     gated: bool = True  # SwiGLU: three matrices, not two
     formula_gelu: bool = False  # GELU as eight operations
+    clamps_inner: bool = False  # gpt-oss's gate and its other half, both clamped, beside biases
     parallel: bool = False  # attention and the MLP read one norm
 
     # Experts: so many MLPs in a layer (0: one that all tokens pass), of which experts_per_token compute a token; beside

@@ -63,6 +63,11 @@ _BASE_8BIT_BYTES = (5.0, 10.3)
 # How often element-wise kernels read or write an element of the residual stream (norms, residual sums, rotation) and of
 # the MLP's inner width (SiLU or GELU and its product), per token and block, forward and backward.
 _STREAM_PASSES, _INNER_PASSES = 20, 6
+# The same of gpt-oss's, uncompiled, each step of which is a kernel (transformers, models/gpt_oss/modeling_gpt_oss.py,
+# _apply_gate): a bias on both halves (reads and writes 4 F), two clamps (4), the gate's sigmoid and products (7), one
+# added to the other half and their product (5), the second bias and the router's weight (4); twice that backward. Three
+# programs' trainings of it on six GPUs take 1.2 to 1.7 times as long as with 6; the fit of them alone is 60 to 72.
+_CLAMPED_PASSES = 72
 # The same without a compiler for one RMSNorm (cast, square, mean, scale, cast back and weight, in fp32: 36 bytes per
 # element of 16 bits forward, twice that backward), and for the rotation of q and of k (20 each way).
 _SEPARATE_NORM_PASSES, _SEPARATE_ROTATION_PASSES = 54, 20
@@ -169,7 +174,8 @@ def _clock(gpu: Gpu, power_watts: float | None, *, is_held: bool) -> float:
 def _element_bytes(model: Transformer, setup: TrainingSetup) -> float:
     """Read and written by element-wise kernels per token and block; a third of it in the forward pass."""
     stream = _STREAM_PASSES * model.hidden / setup.sequence_shards
-    inner = _INNER_PASSES * _inner_width(model)
+    passes = _CLAMPED_PASSES if model.clamps_inner and not setup.compiled else _INNER_PASSES
+    inner = passes * _inner_width(model)
     if not setup.recompute_modules:
         return setup.compute_bytes * (stream + inner) * (1 + setup.recomputed / 3)
     stream += NORM_PASSES * norms_again(model, setup) * model.hidden / setup.sequence_shards

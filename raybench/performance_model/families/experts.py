@@ -116,6 +116,7 @@ def _gpt_oss(name: str, fields: Fields) -> Transformer:
         shared=8,
         head_width=whole(fields, "head_dim", default=64),
         biases=True,
+        clamps_inner=True,
         other_parameters=whole(fields, "num_attention_heads") + experts["experts"],
         **experts,
     )

@@ -183,7 +183,7 @@ def _element_bytes(model: Transformer, setup: TrainingSetup) -> float:
 
 
 def _inner_width(model: Transformer) -> float:
-    """The inner width of the MLPs that compute a token, of an average layer: of all of its experts, and of a shared one."""
+    """The inner width of what computes a token in an average layer: of all of its experts, and of a shared one."""
     widths = (
         kind.layers * (kind.feedforward * (kind.experts_per_token or 1) + kind.shared_feedforward)
         for kind in model.kinds()

@@ -30,11 +30,11 @@ def test_the_factors_of_experts_are_those_of_what_was_published() -> None:
 
 
 def test_nine_in_ten_are_inside_by_factors_of_other_sources_and_of_other_programs() -> None:
-    """Two thirds of the rows are of Megatron-Bridge."""
+    """Half of the rows are of Megatron-Bridge, without which the others say less."""
     for group in (str, program_of):
         outcomes = left_out(group)
         assert sum(bool(one.inside) for one in outcomes) >= 0.85 * len(outcomes)
-        assert median(one.width or math.inf for one in outcomes) < 2.5
+        assert median(one.width or math.inf for one in outcomes) < (2.3 if group is str else 2.6)
 
 
 def test_the_middle_of_the_bounds_is_near_what_was_published() -> None:

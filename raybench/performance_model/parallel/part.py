@@ -19,6 +19,7 @@ from raybench.performance_model.transformer import NORMS_OF_PREDICTION, Transfor
 # Stages that may have the token embedding or the output layer in place of a layer (Megatron-LM's
 # --account-for-embedding-in-pipeline-split and -loss-): so Qwen3-235B has 94 layers in 96 stages.
 OUTER_STAGES = 2
+BATCHES_PER_STAGE = 4  # micro-batches of a pipeline at the least, so that little of a step is its bubble
 _MOST_SPARE = 3  # layers that the first and the last stage of a plan's pipelines may have less than the others
 _KEPT_PARTS = 4096  # a plan asks for the same ones for each micro-batch that it tries
 

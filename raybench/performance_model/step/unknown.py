@@ -2,6 +2,7 @@
 
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.counted_model import CountedModel
+from raybench.performance_model.parallel.part import BATCHES_PER_STAGE, bubble_share
 from raybench.performance_model.step.attention import may_be_masked
 from raybench.performance_model.step.forms import layouts_meant
 from raybench.performance_model.step.links import fabrics_of, has_open_fabric
@@ -11,6 +12,7 @@ from raybench.performance_model.step.spreads import unpublished
 from raybench.performance_model.work import has_slower_attention
 
 _WIDE_BYTES = 4  # an element of fp32, whose kernels take any width
+_MUCH_BUBBLE = 0.5  # of the computation: a third of the step
 
 _NO_PRICE = "no price; give --price or a --node-type with a list price"
 
@@ -84,10 +86,25 @@ def caveats_of(request: EstimateRequest) -> tuple[str, ...]:
 
 
 def advice_on(request: EstimateRequest) -> tuple[str, ...]:
-    """What makes a step slower than it needs to be: a vocabulary that few kernels take."""
+    """What makes a step slower than it needs to be: a vocabulary that few kernels take, a pipeline that waits."""
+    return (*_padded(request), *_filled(request))
+
+
+def _padded(request: EstimateRequest) -> tuple[str, ...]:
     narrow = request.setup.compute_bytes < _WIDE_BYTES and not isinstance(request.model, CountedModel)
     padded = padded_vocabulary(request.model) if narrow else None
     if padded is None:
         return ()
     words = f"{request.model.vocabulary:,} words cannot be divided by 8, which is slow"
     return (f"{words}; pad them (--vocabulary {padded})",)
+
+
+def _filled(request: EstimateRequest) -> tuple[str, ...]:
+    """Of a pipeline whose stages wait for a third of a step and more: as many micro-batches as a plan has at least."""
+    layout, times = request.layout, request.accumulation
+    bubble = bubble_share(layout, times)
+    if bubble < _MUCH_BUBBLE:
+        return ()
+    waits = f"the stages of the pipeline wait for {bubble / (1 + bubble):.0%} of a step of {times} micro-batch"
+    enough = BATCHES_PER_STAGE * layout.pipeline
+    return (f"{waits}{'' if times == 1 else 'es'}; give it more of them (--gradient-accumulation-steps {enough})",)

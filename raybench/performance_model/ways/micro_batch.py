@@ -5,11 +5,10 @@ from dataclasses import replace
 from raybench.performance_model.estimate import Estimate, estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory, largest_batch
+from raybench.performance_model.parallel.part import BATCHES_PER_STAGE
 from raybench.performance_model.step.request import EstimateRequest, least_model, least_setup, most_setup
 from raybench.performance_model.ways.ranking import is_roomy, preference
 from raybench.performance_model.ways.way import Way
-
-_BATCHES_PER_STAGE = 4
 
 
 def largest_way(request: EstimateRequest, samples_per_rank: int, fitting_only: bool = False) -> Way | None:
@@ -86,7 +85,7 @@ def _divides(batch: int, samples: int, layout: Layout) -> bool:
 def largest_micro_batch(request: EstimateRequest, samples: int) -> int:
     """Of a pipeline no micro-batch is so large that there are fewer than four for each stage, if that can be."""
     stages = request.layout.pipeline
-    return samples if stages == 1 else max(1, samples // (_BATCHES_PER_STAGE * stages))
+    return samples if stages == 1 else max(1, samples // (BATCHES_PER_STAGE * stages))
 
 
 def _estimate(request: EstimateRequest, batch: int, samples_per_rank: int) -> Estimate:

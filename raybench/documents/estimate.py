@@ -81,6 +81,13 @@ class MemoryParts(PlainPart):
     lean_batch_size: int | None = None  # nor this
     lean_is: str = ""
 
+    @property
+    def gradients_come_and_go(self) -> bool:
+        """Whether gradients are freed after a step, and are part of its fullest moment."""
+        stays = self.parameters + self.gradients + self.optimizer_state
+        moment = self.fullest_moment_bytes
+        return moment is not None and self.gradients > 0 and self.allocated < stays + moment
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherPrograms(PlainPart):

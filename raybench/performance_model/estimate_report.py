@@ -31,7 +31,7 @@ FORMULAS = {
     "flops_per_token": "6 (N - lookups) + 12 layers heads head_size sequence; LoRA: 4 N + 6 N_lora + attention",
     "wire_bytes": "S 2(n-1)/n an all_reduce, S (n-1)/n an all_gather or reduce_scatter",
     "communication": "sum over collectives of latency + wire bytes / bandwidth",
-    "memory": "parameters + gradients + optimizer state + the fullest moment of a step + fragmentation + context",
+    "memory": "parameters + gradients that stay + optimizer state + a step's fullest moment + fragmentation + context",
     "step": "compute = tokens x operations / (peak x efficiency); least hides what it can, most hides nothing",
     "mfu": "tokens/s x operations per token / (ranks x peak); scores that a causal mask drops count as well",
     "cost": "nodes x price x amount / rate",

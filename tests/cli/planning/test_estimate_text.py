@@ -1,6 +1,7 @@
 """What ``raybench estimate`` shows, says of options that are open, and refuses."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -171,7 +172,24 @@ def test_what_is_open_or_slow_is_said_and_what_is_given_is_not(
 def test_a_pipeline_that_mostly_waits_is_told_how_many_micro_batches_are_enough(times: int, told: str) -> None:
     """Of 2,048 H800 and one micro-batch an MFU of 0.6 % to 1.9 % was told without a word."""
     asked = ("--model", "llama-405b", "--gpu", "H100", "--nics", "8", "--nic-gbit", "400", "--tp", "8", "--pp", "16")
-    found = answer(*asked, "--strategy", "zero1", "--world-size", "1024", "--gradient-accumulation-steps", f"{times}")
+    fused = ("--kernels", "fused", "--loss", "fused")
+    found = answer(
+        *asked, "--strategy", "zero1", "--world-size", "1024", "--gradient-accumulation-steps", f"{times}", *fused
+    )
     advice = [one for one in found["advice"] if "pipeline" in one]
     assert [one.endswith("(--gradient-accumulation-steps 64)") for one in advice] == [True] * bool(told)
     assert all(told in one for one in advice)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_stays_and_what_comes_and_goes_is_the_memory_that_is_told(times: int) -> None:
+    """Gradients that are freed after a step stood in both rows: 179 GiB in all, of which 157 were told."""
+    asked = ("--model", "llama-8b", "--world-size", "1", "--gpu", "H200", "--kernels", "plain", "--loss", "plain")
+    asked = (*asked, "--no-compile", "--gradient-accumulation-steps", f"{times}")
+    result = CliRunner().invoke(command, asked)
+    (stays,) = re.findall(r"memory that stays  (.*) GiB", result.stdout)
+    goes, with_gradients = re.findall(r"comes and goes     ([\d.]+) GiB( with gradients)?,", result.stdout)[0]
+    parts = dict(one.split() for one in stays.split(", "))
+    assert ("gradients" in parts, bool(with_gradients)) == (times > 1, times == 1)
+    memory = json.loads(CliRunner().invoke(command, [*asked, "--json"]).stdout)["memory"]
+    assert sum(map(float, parts.values())) + float(goes) == pytest.approx(memory["allocated"] / 2**30, abs=0.2)

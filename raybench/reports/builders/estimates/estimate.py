@@ -283,7 +283,9 @@ def _memory(estimate: EstimateReport) -> Iterator[Row]:
             yield name.replace("_", " "), in_gib(size), (measured or "memory") if name == "peak" else ""
     if memory.fullest_moment is not None:
         held = memory.fullest_moment_bytes
-        yield "fullest moment", memory.fullest_moment, "" if held is None else f"{in_gib(held)} that come and go"
+        with_gradients = ", gradients among them" if memory.gradients_come_and_go else ""
+        told = "" if held is None else f"{in_gib(held)} that come and go{with_gradients}"
+        yield "fullest moment", memory.fullest_moment, told
 
 
 def _time(estimate: EstimateReport) -> Iterator[Row]:

@@ -56,10 +56,13 @@ def _rows(estimate: EstimateReport) -> Iterator[Row]:
 
 
 def _memory(memory: MemoryParts) -> Iterator[Row]:
-    parts = (("weights", memory.parameters), ("gradients", memory.gradients), ("optimizer", memory.optimizer_state))
+    goes = memory.gradients_come_and_go
+    gradients = () if goes else (("gradients", memory.gradients),)
+    parts = (("weights", memory.parameters), *gradients, ("optimizer", memory.optimizer_state))
     yield "memory that stays", ", ".join(f"{name} {size / 2**30:,.1f}" for name, size in parts) + " GiB"
     if memory.fullest_moment is not None and memory.fullest_moment_bytes is not None:
-        yield "comes and goes", f"{in_gib(memory.fullest_moment_bytes)}, most at: {memory.fullest_moment}"
+        told = f"{in_gib(memory.fullest_moment_bytes)}{' with gradients' if goes else ''}"
+        yield "comes and goes", f"{told}, most at: {memory.fullest_moment}"
     if memory.device_bytes is None:  # else the verdict has it
         least = memory.peak if memory.least_peak is None else memory.least_peak
         yield "needed of a GPU", " to ".join(dict.fromkeys(map(in_gib, (least, memory.peak))))

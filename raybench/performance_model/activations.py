@@ -42,6 +42,8 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
     if model.parallel and not anew:
         readers = bool(kept & _OF_NORMS)
     attention = _attention_bytes_per_token(model, setup) + score_bytes_per_token(model, setup)
+    if setup.math_attention:  # q, keys and values are cast up, each for all heads
+        attention += 3 * inner * (_FP32_BYTES - setup.compute_bytes)
     norms = model.norms_per_layer * norm_bytes_per_token(model, setup)
     if model.head_norms:
         norms += (inner + model.key_value_heads * model.head_size) * _norm_width(model, setup)
@@ -100,6 +102,9 @@ def score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     A softmax in fp32, as autocast and transformers compute it, saves its output; the product with the values saves the
     cast of that, or what dropout leaves of it.
 
+    PyTorch's math kernel has scores in fp32 from the first product on, and no cast of them (``_scaled_dot_product_
+    attention_math`` in aten/src/ATen/native/transformers/attention.cpp, from 2.5 on).
+
     PyTorch has no kernel for capped scores, and transformers computes them operation by operation: tanh's output, the
     softmax in fp32 and its cast are saved. FlashAttention-2 and 3 cap by themselves: fused kernels.
     """
@@ -109,7 +114,7 @@ def score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     if setup.flash_attention:
         return float(_SUM_BYTES * model.heads)
     wide = setup.has_wide_scores
-    given = _FP32_BYTES if wide else setup.compute_bytes
+    given = _FP32_BYTES if wide or setup.math_attention else setup.compute_bytes
     read = setup.compute_bytes if wide or model.drops else 0
     return float(model.heads * setup.sequence_length * (given + read + (1 if model.drops else 0)))
 
@@ -319,6 +324,8 @@ def _score_gradient_bytes_per_token(model: Transformer, setup: TrainingSetup) ->
     is_stored = not setup.flash_attention or (model.caps_scores and setup.kernels == "plain")
     if not is_stored or setup.compiled:
         return 0.0
+    if setup.math_attention:
+        return float(model.heads * setup.sequence_length * 2 * _FP32_BYTES)
     wide = setup.has_wide_scores or model.caps_scores
     each = _FP32_BYTES if wide else setup.compute_bytes * (1 if setup.kernels == "fused" else 2)
     return float(model.heads * setup.sequence_length * each)

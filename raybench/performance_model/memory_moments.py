@@ -146,7 +146,7 @@ class Step:
     def gathered_block(self) -> float:
         """A block's weights as they are gathered from shards: a 4-bit base stays packed."""
         weights = self.model.parameters_per_layer * self.setup.compute_bytes
-        packed = self.model.linear_parameters_per_layer
+        packed = self.setup.packed_parameters_per_layer(self.model)
         if not self.setup.quantized:
             return float(weights - (packed * (self.setup.compute_bytes - 1) if self.setup.gathers_8bit else 0))
         return weights - packed * (self.setup.compute_bytes - PACKED_BYTES[self.setup.packing])

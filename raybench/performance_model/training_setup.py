@@ -75,6 +75,9 @@ class TrainingSetup:
     # which keep a view of each gathered weight until the backward pass (deepspeed/runtime/zero/partition_parameters.py,
     # linear.py).
     graph_holds_weights: bool = False
+    # ZeRO-3's bucket of gradients is as large as DeepSpeed has it, whatever the loss: transformers' "auto" is not said.
+    default_bucket: bool = False
+    bucket_times: float = 1.0  # as large as their size are ZeRO-2's buckets: 4.5 from DeepSpeed 0.3.0 to 0.3.17
     gathers_nothing: bool = False  # ZeRO-3 of one rank, as ``local_setup`` finds it: its hooks have nothing to gather
     gathers_8bit: bool = False  # fp8: FSDP gathers weights in it (torchao's enable_fsdp_float8_all_gather)
     dtensors: bool | None = None  # under DDP, whether tensor ranks are PyTorch's DTensor's; None: unknown
@@ -97,6 +100,8 @@ class TrainingSetup:
     wide_norms: bool = True
     # Stored scores have a softmax in fp32, which is kept, as is its cast (transformers' ``eager``).
     wide_scores: bool = False
+    # Stored scores are those of PyTorch's kernel of last resort, which computes all of attention in fp32.
+    math_attention: bool = False
     has_8bit_inputs: bool = False  # fp8: linear layers keep their inputs in it (Transformer Engine)
 
     # Optimizer.
@@ -148,6 +153,7 @@ class TrainingSetup:
     base_bytes: int = (
         0  # of a base that is not packed, as it is loaded; 0: the compute type, to which DeepSpeed casts it
     )
+    packs_experts: bool = True  # False: experts are no linear layers, and stay in 16 bits (bitsandbytes issue 1849)
     packing: Packing = "nf4"  # whose kernels unpack it at their own speeds (bitsandbytes and torchao, or GPTQ's)
     # What of a 4-bit base is not in 4 bits is fp32, and with it the residual stream (peft's
     # prepare_model_for_kbit_training).
@@ -249,6 +255,15 @@ class TrainingSetup:
     def trainable(self, model: Transformer) -> int:
         """Parameters that have gradients."""
         return model.lora_parameters(self.lora_rank, self.lora_targets) if self.lora_rank else model.parameters
+
+    def packed_parameters_per_layer(self, model: Transformer) -> int:
+        """Weights of a block that a packed base has in few bits: of linear layers, experts among them or not."""
+        experts = 0 if self.packs_experts else model.expert_weights_per_layer
+        return model.linear_parameters_per_layer - experts
+
+    def packed_parameters(self, model: Transformer) -> int:
+        """The same of all blocks."""
+        return sum(kind.layers * self.packed_parameters_per_layer(kind) for kind in model.kinds())
 
     @property
     def has_autocast(self) -> bool:

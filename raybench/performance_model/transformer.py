@@ -180,6 +180,12 @@ class Transformer:
         """Weights of one block's linear layers, without biases: what 4-bit quantisation stores in 4 bits."""
         return sum(inputs * outputs * self.copies(name) for name, (inputs, outputs) in self.linears().items())
 
+    @property
+    def expert_weights_per_layer(self) -> int:
+        """Those of them that are of experts."""
+        shapes = self.expert_shapes()
+        return sum(outputs * inputs for outputs, inputs in shapes)
+
     def copies(self, linear: str) -> int:
         """How many of a linear layer a block has: one, or one for each expert."""
         return max(1, self.experts) if linear in OF_EXPERTS else 1

@@ -14,6 +14,7 @@ from raybench.performance_model.step.attention import (
     CAUSAL_SHARE,
     FASTEST_WITHOUT_GAP_TFLOPS,
     attention_times,
+    is_before_flash,
     masked_more,
     older_share,
 )
@@ -193,7 +194,9 @@ def _inner_width(model: Transformer) -> float:
 
 def _unpacked_bytes(model: Transformer, setup: TrainingSetup) -> float:
     """One for each weight in 4 bits that is unpacked, in each pass."""
-    return (2 + setup.recomputed) * model.linear_parameters if setup.quantized and setup.packing != "8bit" else 0.0
+    if not setup.quantized or setup.packing == "8bit":
+        return 0.0
+    return (2 + setup.recomputed) * setup.packed_parameters(model)
 
 
 def _base_casts(model: Transformer, setup: TrainingSetup) -> tuple[float, float]:
@@ -206,7 +209,7 @@ def _base_casts(model: Transformer, setup: TrainingSetup) -> tuple[float, float]
         return each * (1 + setup.recomputed) * (model.parameters - model.lookup_parameters), 0.0
     if not setup.quantized or setup.packing != "8bit":
         return 0.0, 0.0
-    fewest, most = ((2 + setup.recomputed) * model.linear_parameters * each for each in _BASE_8BIT_BYTES)
+    fewest, most = ((2 + setup.recomputed) * setup.packed_parameters(model) * each for each in _BASE_8BIT_BYTES)
     return (fewest + most) / 2, (most - fewest) / 2
 
 
@@ -254,7 +257,7 @@ def _score_bytes(gpu: Gpu, model: Transformer, setup: TrainingSetup) -> tuple[fl
     FlashAttention stores none, which needs Ampere: on a GPU before it (without units for bf16) another kernel may store
     none either, or scores are stored after all, and nobody says which; with fused kernels their softmax is one.
     """
-    is_old = gpu.peak_tflops("bf16") is None
+    is_old = is_before_flash(gpu)
     if setup.flash_attention and not is_old:
         return 0.0, 0.0
     is_open = setup.flash_attention and setup.kernels == "plain"

@@ -33,6 +33,7 @@ _WITH_DROPOUT = (
     "fsdp_qlora",
     "fsdp_qlora 2024-01",
     "VectorLM",
+    "RTX 8000 LoRA sweep",
     *("FlagPerf", "GLM-4", "lit-llama", "universal-llm-trainer", "MLPerf v4.1", "DLRover ATorch"),
     *("Vertex OpenLLaMA", "llama-cookbook 41", "llama-cookbook 41 outputs kept", "alpaca-lora", "Chinese-Vicuna"),
     *("TRL 824", "llama-cookbook issue 835"),
@@ -65,6 +66,11 @@ _WIDE_BASE = ("llama-recipes on RTX 3090", "llama-cookbook 41", "llama-cookbook 
 _KEEP_OUTPUTS = ("DLRover ATorch", "llama-cookbook 41 outputs kept")
 # Models that were made before DeepSpeed was told of them: the script says so, and of the first its memory.
 # In fp8 those whose weights are gathered in it, as their thread says.
+_DEFAULT_BUCKETS = ("gpjt liger",)  # its ds_config.json names no size
+_BUCKET_TIMES = {"DeepSpeed threads": 4.5}  # of DeepSpeed 0.3, October 2020
+_WITH_LOOSE_EXPERTS = ("dbrx",)  # no linear layers, which bitsandbytes packs alone
+# Of what no column has: experts over a packed base are of 2024, when they were linear layers, or above.
+_SAID_OF_ALL = frozenset({"packs_experts"})
 _GATHER_8BIT = ("lightning-thunder threads",)
 _WITHOUT_ZERO_INIT = ("chenyaofo", "gpjt", "gpjt liger")
 # transformers from 4.40.0 (April 2024) to the summer gave sdpa a mask whether a sample was padded or not.
@@ -76,7 +82,12 @@ _MASKED = (
     *("universal-llm-trainer", "unsloth-lora-bench"),
 )
 # Loops of their own that train adapters, in fp32 as peft makes them, over a base in 16 bits without autocast.
-_WITHOUT_AUTOCAST = ("universal-llm-trainer", "unsloth-lora-bench", "llama-cookbook issue 835")
+_WITHOUT_AUTOCAST = (
+    *("universal-llm-trainer", "unsloth-lora-bench", "llama-cookbook issue 835"),
+    "RTX 8000 LoRA sweep",
+)
+# PyTorch's attention of heads that share keys, on Turing: its math kernel.
+_BY_MATH = ("RTX 8000 LoRA sweep",)
 _NOT_MASKED = ("LLaMA-Factory", "fms-acceleration")  # by flash-attn, which takes lengths
 _PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq", "qlora-8bit": "8bit"}
 _SAID = {"yes": True, "no": False}
@@ -164,6 +175,7 @@ def _run(row: dict[str, str], model: Transformer) -> PublishedRun:
             reduce_bytes=int(row["reduce_bytes"]),
             gpu=gpu,
             memory_bytes=int(float(device) * 2**30) if device else gpu.memory_bytes,
+            said=_SAID_OF_ALL | ({"default_bucket"} if row["source"] in _of_auto_buckets() else frozenset()),
             kernels_known=bool(row["kernels"]),
             streams_known=bool(row["kernels"]),
             loss_known=bool(row["loss"]),
@@ -189,6 +201,14 @@ def _of_megatron_core() -> frozenset[str]:
     with (FOLDER / "programs.csv").open() as file:
         rows = csv.DictReader(file)
         return frozenset(row["source"] for row in rows if row["program"] in ("megatron-lm", "megatron-bridge"))
+
+
+@cache
+def _of_auto_buckets() -> frozenset[str]:
+    """Sources whose program has transformers set the size of ZeRO-3's buckets."""
+    with (FOLDER / "programs.csv").open() as file:
+        rows = csv.DictReader(file)
+        return frozenset(row["source"] for row in rows if row["program"] in ("llama-factory", "axolotl", "ms-swift"))
 
 
 def _holds_inputs(row: dict[str, str]) -> bool:
@@ -225,6 +245,9 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         adapter_dropout=row["source"] in _WITH_DROPOUT,
         autocast=not (row["source"] in _WITHOUT_AUTOCAST and row["strategy"] == "ddp" and row["kernels"] != "fused"),
         graph_holds_weights=row["source"] in _WITHOUT_ZERO_INIT and row["strategy"] == "zero3",
+        packs_experts=row["model"] not in _WITH_LOOSE_EXPERTS,
+        default_bucket=row["source"] in _DEFAULT_BUCKETS and row["strategy"] == "zero3",
+        bucket_times=_BUCKET_TIMES.get(row["source"], 1.0),
         dtensors=True if row["source"] in _DTENSORS else None,
         gathers_8bit=row["source"] in _GATHER_8BIT and row["dtype"] == "fp8",
         keeps_outputs=row["source"] in _KEEP_OUTPUTS and row["strategy"] == "fsdp",
@@ -238,6 +261,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         offload="none" if row["offload"] in ("", "activations") else row["offload"],  # type: ignore[arg-type]
         offloads_activations=row["offload"] == "activations",
         flash_attention=row["flash_attention"] == "yes",
+        math_attention=row["source"] in _BY_MATH,
         fused_optimizer=row["optimizer"].endswith("-fused"),
         gradients_kept=int(row["accumulation"]) > 1 or (row["strategy"] in _KEEPING and int(row["ranks"]) > 1),
         lora_rank=int(row["lora_rank"] or 0),
@@ -258,6 +282,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
     return replace(
         setup,
         on_streams=setup.is_sharded and row["source"] not in _FSDP2,
+        wide_scores=setup.wide_scores and not setup.math_attention,
         upcast=setup.upcast or (setup.quantized and row["source"] in _CAST_UP),
         sequence_parallel=_SAID.get(row.get("sequence_parallel", "")),
         moment_bytes=int(row.get("moment_bytes") or 0),

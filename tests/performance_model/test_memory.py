@@ -112,7 +112,7 @@ def test_what_is_gathered_on_other_streams_is_held_and_not_needed() -> None:
 def test_a_peak_near_the_memory_is_neither_fit_nor_unfit_where_all_is_known() -> None:
     memory = estimate_memory(MODEL, SETUP, ALONE)
     asked = EstimateRequest(model=MODEL, setup=SETUP, layout=ALONE, network=None)
-    limits = (0.96 * memory.needed, 0.98 * memory.needed, 1.03 * memory.peak, 1.05 * memory.peak)
+    limits = (0.96 * memory.needed, 0.98 * memory.needed, 1.04 * memory.peak, 1.06 * memory.peak)
     told = [estimate(replace(asked, memory_bytes=int(limit))).fits for limit in limits]
     assert told == [False, None, None, True]
     unknown = replace(asked, kernels_known=False)
@@ -188,6 +188,6 @@ def test_the_most_of_a_compiled_model_has_a_loss_outside_of_it_where_nobody_says
     setup = replace(SETUP, batch_size=8, compiled=compiled, loss_open=loss_open, checkpointing=True, strategy="fsdp")
     asked = EstimateRequest(model=MODEL, setup=setup, layout=EIGHT, network=None, memory_bytes=10**12)
     answer = estimate(asked)
-    with_room = estimate(replace(asked, memory_bytes=int(answer.memory.peak * 1.05)), alone=False)
+    with_room = estimate(replace(asked, memory_bytes=int(answer.memory.peak * 1.06)), alone=False)
     assert (answer.peak > 1.1 * answer.memory.peak) is more
     assert with_room.fits is (None if more else True)

@@ -21,6 +21,7 @@ from raybench.performance_model.programs.releases_of_transformers import (
     LOSS_OF_RELEASES,
     MS_SWIFT_NEEDS,
     OPEN_INSTRUCT_NEEDS,
+    PACKED_EXPERTS,
     STORED_SCORES,
     TRAINER_OF_RELEASES,
     TRL_NEEDS,
@@ -46,6 +47,7 @@ _OF_ANY_TRAINER: tuple[Fact, ...] = (
 )  # fmt: skip
 _WITHOUT_ATTENTION: tuple[Fact, ...] = (
     *_OF_ANY_TRAINER,
+    *PACKED_EXPERTS,
     *TRAINER_OF_RELEASES,
     Fact(name="reduce_bytes", value=COMPUTED, source="accelerate/utils/dataclasses.py, set_mixed_precision",
          strategies=FSDP, is_default=True),
@@ -143,6 +145,8 @@ AXOLOTL = Program(
         *WITH_LIGER[:-1],
         Fact(name="loss", value="transformers", source=f"{_ITS_LOSS}; in chunks with the plugins CutCrossEntropy, "
              "of half of examples/, and Liger", is_open=True),
+        Fact(name="default_bucket", value=False, source="deepspeed_configs/zero3.json: auto", strategies=("zero3",),
+             is_default=True),
         Fact(name="upcast", value=False, source="src/axolotl/loaders/model.py, _configure_embedding_dtypes: norms "
              "go back to 16 bits", methods=("qlora",)),
         *WITH_PEFT,
@@ -171,6 +175,8 @@ LLAMA_FACTORY = Program(
              "to 0.4", methods=_ADAPTERS, releases=Releases(until="0.5"), is_default=True),
         Fact(name="parameter_bytes", value=4, source="src/llamafactory/model/adapter.py, "
              "cast_trainable_params_to_fp32", is_default=True),
+        Fact(name="default_bucket", value=False, source="examples/deepspeed/ds_z3_config.json: auto",
+             strategies=("zero3",), is_default=True),
         Fact(name="upcast", value=False, source="src/llamafactory/hparams/model_args.py, upcast_layernorm",
              methods=("qlora",), is_default=True),
         Fact(name="adapter_dropout", value=False, source="src/llamafactory/hparams/finetuning_args.py, lora_dropout",
@@ -237,6 +243,7 @@ UNSLOTH = Program(
         Fact(name="offloads_activations", value=True, source="unsloth/models/llama.py, use_gradient_checkpointing "
              "unsloth", needs={"checkpointing": True}, is_default=True),
         Fact(name="masked_attention", value=False, source="unsloth/models/llama.py, flash_attn and is_causal"),
+        Fact(name="flash_attention", value=True, source="unsloth/models/llama.py: xformers' where flash-attn is not"),
         Fact(name="upcast", value=False, source="unsloth/models/llama.py, patch_peft_model", methods=("qlora",)),
         Fact(name="adapter_dropout", value=False, source="unsloth/models/llama.py, lora_dropout 0.0",
              methods=_ADAPTERS, is_default=True),
@@ -260,6 +267,8 @@ MS_SWIFT = Program(
         *WITH_LIGER,
         Fact(name="adapter_dropout", value=True, source="swift/arguments/tuner_args.py, lora_dropout 0.05",
              methods=_ADAPTERS, is_default=True),
+        Fact(name="default_bucket", value=False, source="swift/config/zero3.json: auto", strategies=("zero3",),
+             is_default=True),
         Fact(name="upcast", value=False, source="swift/pipelines/train/tuner.py", methods=("qlora",)),
         *OF_THE_TRAINER,
     ),

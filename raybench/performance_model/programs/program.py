@@ -55,7 +55,9 @@ LABELS = SIZES | {
     "whole_attention": "attention of all scores",
     "flash_attention": "flash attention",
     "upcast": "base cast up",
+    "default_bucket": "buckets of DeepSpeed's size",
     "packing": "packing",
+    "packs_experts": "experts in few bits",
     "frozen_inputs": "inputs of frozen layers",
     "optimizer_weights": "weights in the optimizer",
     "adapter_dropout": "dropout of adapters",
@@ -80,6 +82,7 @@ _FLAGS = {
     "reduces_each": ("each micro-batch reduced", "the last micro-batch reduced"),
     "on_streams": ("gathered on streams", "gathered by fully_shard"),
     "flash_attention": ("flash attention", "scores of attention stored (else --flash-attention)"),
+    "packs_experts": ("experts in few bits", "experts in 16 bits"),
     "upcast": ("base cast up", "base not cast up"),
     "wide_norms": ("norms in fp32", "norms in 16 bits"),
 }

@@ -23,6 +23,14 @@ _LOSSES_OF_TRANSFORMERS = ("transformers", "transformers-whole", "transformers-k
 CAUSAL_SHARE = 0.5  # of the scores, where blocks that the mask drops are skipped
 
 
+def is_before_flash(gpu: Gpu | None) -> bool:
+    """Whether a GPU is older than FlashAttention-2 and PyTorch's kernel of it: those without units for bf16.
+
+    Both need Ampere (sm80 in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp).
+    """
+    return gpu is not None and gpu.peak_tflops("bf16") is None
+
+
 def older_share(gpu: Gpu, peak: float) -> float | None:
     """Of a GPU's peak, TFLOP/s, what Ampere's instructions have; None where they are its own."""
     if peak <= FASTEST_WITHOUT_GAP_TFLOPS:

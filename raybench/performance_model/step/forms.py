@@ -68,6 +68,7 @@ def layouts_meant(model: Transformer, layout: Layout) -> list[Layout]:
 def _heaviest(request: EstimateRequest) -> list[tuple[TrainingSetup, Layout]]:
     """The forms that may need most: a loss that is not compiled, FSDP1 or FSDP2, experts cut or whole, as it is open.
 
+    So scores that are stored, on GPUs that have no flash kernel, and experts in 16 bits over a base in 4.
     FSDP1's streams need memory of their own; FSDP2 needs more where blocks are small. ZeRO-3 of a model that was made
     without ``zero.Init`` keeps whole weights.
     """
@@ -77,7 +78,23 @@ def _heaviest(request: EstimateRequest) -> list[tuple[TrainingSetup, Layout]]:
     may_be_given = request.program is None or request.program.trains_given
     if setup.strategy == "zero3" and not setup.checkpointing and may_be_given:
         setups.append(replace(setup, graph_holds_weights=True))
+    if request.may_have_default_bucket:
+        setups = [replace(one, default_bucket=True) for one in setups]
+    if request.may_store_scores:
+        setups += [stored for one in setups for stored in _storing(one)]
+    if request.may_leave_experts:
+        setups += [replace(one, packs_experts=False) for one in setups]
     return [(one, layout) for layout in layouts_meant(request.model, request.layout) for one in setups]
+
+
+def _storing(setup: TrainingSetup) -> list[TrainingSetup]:
+    """With scores that are stored: by operations of a program, their softmax in fp32, or by PyTorch's math kernel."""
+    if setup.kernels == "fused":
+        return [replace(setup, flash_attention=False)]
+    return [
+        replace(setup, flash_attention=False, wide_scores=True),
+        replace(setup, flash_attention=False, math_attention=True),
+    ]
 
 
 def _named(request: EstimateRequest, layout: Layout) -> str:

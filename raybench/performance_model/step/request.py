@@ -11,6 +11,7 @@ from raybench.performance_model.efficiency import Efficiency
 from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.memory import SHORT_SHARE
 from raybench.performance_model.programs.program import Fact, Program
+from raybench.performance_model.step.attention import is_before_flash
 from raybench.performance_model.step.own_runs import OwnRun
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
@@ -99,6 +100,39 @@ class EstimateRequest:
         """Sequences that a sample takes: one, or where samples are packed a part of one."""
         is_packed = self.mean_tokens is not None and not self.setup.masked_attention
         return (self.mean_tokens or 0) / self.setup.sequence_length if is_packed else 1.0
+
+    @property
+    def may_store_scores(self) -> bool:
+        """Whether attention may store its scores although nobody says so: on a GPU older than its flash kernels.
+
+        Those of PyTorch that are left there take no groups of heads that share keys (transformers issue 48633), nor has
+        what such a GPU runs to be new. A program's release that has PyTorch's attention decides it where heads share
+        none, and a program that brings its own kernel always.
+        """
+        is_open = self.setup.flash_attention and "flash_attention" not in self.said
+        if not is_open or not is_before_flash(self.gpu):
+            return False
+        named = [fact for fact in self.taken if fact.name == "flash_attention"]
+        if self.program is not None and self.program.release and named:
+            return self.model.key_value_heads < self.model.heads and named[0].is_default
+        return all(fact.is_default for fact in named)
+
+    @property
+    def may_have_default_bucket(self) -> bool:
+        """Whether ZeRO-3's bucket may be of DeepSpeed's default size, which no option says, with transformers' loss."""
+        is_known = "default_bucket" in self.said or any(fact.name == "default_bucket" for fact in self.taken)
+        return self.setup.strategy == "zero3" and not self.setup.default_bucket and not is_known
+
+    @property
+    def may_leave_experts(self) -> bool:
+        """Whether experts of a packed base may stay in 16 bits although nobody says so.
+
+        bitsandbytes packs linear layers, and transformers' experts are none from 5 on (bitsandbytes issue 1849).
+        """
+        setup = self.setup
+        is_known = "packs_experts" in self.said or any(fact.name == "packs_experts" for fact in self.taken)
+        is_packed = setup.quantized and setup.packing != "gptq" and setup.packs_experts
+        return is_packed and self.model.experts > 0 and not is_known
 
     @property
     def is_known(self) -> bool:

@@ -108,5 +108,5 @@ def _sent_bytes(model: Transformer, setup: TrainingSetup) -> float:
     """Bytes of an element as FSDP gathers it: the compute type; of 4-bit weights the average over a block."""
     if not setup.quantized:
         return setup.compute_bytes
-    packed = model.linear_parameters / model.block_parameters
+    packed = setup.packed_parameters(model) / model.block_parameters
     return packed * PACKED_BYTES[setup.packing] + (1 - packed) * setup.compute_bytes

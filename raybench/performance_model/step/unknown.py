@@ -59,7 +59,8 @@ def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
         "--kernels": not request.kernels_known,
         "--loss": setup.loss_open,
         "--native-attention": of_attention,
-        "--flash-attention": any(fact.name == "flash_attention" and fact.is_open for fact in request.taken),
+        "--flash-attention": request.may_store_scores
+        or any(fact.name == "flash_attention" and fact.is_open for fact in request.taken),
         "--masked-attention": may_be_masked(setup),
         "--dropout": not request.dropout_known,
         "--lora-dropout": setup.lora_rank > 0 and not request.adapter_dropout_known,

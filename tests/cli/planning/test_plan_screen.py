@@ -40,7 +40,7 @@ def test_what_does_not_fit_is_named_once_a_strategy() -> None:
         (
             ("Qwen/Qwen3-32B", "--gpu", "A10"),
             (
-                "# nearest that does: --nodes 8 (",
+                "# nearest that does: --nodes 4 (",
                 "# or --kernels fused --loss fused --method qlora (",
                 "even recomputed fsdp",
             ),
@@ -58,7 +58,7 @@ def test_it_is_one_screen_with_verdict_table_and_command(arguments: tuple[str, .
 
 
 def test_what_fits_is_no_note_where_the_verdict_has_all_of_it() -> None:
-    asked = ["mistral-7b", "--gpu", "T4", "--gpus-per-node", "1", "--method", "lora"]
+    asked = ["mistral-7b", "--gpu", "RTX 4080", "--gpus-per-node", "1", "--method", "lora"]
     shown = CliRunner(env={"COLUMNS": "80"}).invoke(command, asked).stdout
     assert "or --method qlora (ddp, recomputed: " in " ".join(shown.split())
     assert "\n# nearest that does" not in shown

@@ -239,7 +239,7 @@ def test_a_base_that_is_loaded_without_a_type_is_sharded_in_fp32() -> None:
 
 def test_megatron_stored_scores_up_to_core_0_5() -> None:
     """Its own kernels did unless they were told --use-flash-attn; Transformer Engine's are its default since 0.6."""
-    options: dict[str, Any] = {"model": "gpt2-xl", "gpu": "v100", "world_size": 8, "batch_size": 4, "dropout": False}
+    options: dict[str, Any] = {"model": "gpt2-xl", "gpu": "a100", "world_size": 8, "batch_size": 4, "dropout": False}
     older, newer = (estimate(asked(f"megatron-core=={one}", **options)) for one in ("0.5", "0.6"))
     assert (older.request.setup.flash_attention, newer.request.setup.flash_attention) == (False, True)
     assert older.peak > 1.2 * newer.peak

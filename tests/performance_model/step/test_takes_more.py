@@ -1,0 +1,134 @@
+"""What may take more memory although nobody says so is part of the most: what fits, fits with it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from raybench.performance_model.activations import block_activation_bytes_per_token
+from raybench.performance_model.estimate import Estimate, estimate
+from raybench.performance_model.memory import ZERO_BUCKET, estimate_memory
+from raybench.performance_model.programs.taken import with_program
+from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.step.unknown import unsaid_of
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.services.estimate import EstimateOptions, estimate_request
+
+KEYS_OF_THEIR_OWN, SHARED_KEYS = "llama-2-7b", "mistral-7b"
+LORA: dict[str, Any] = {"lora_rank": 16, "batch_size": 4, "sequence_length": 1024, "world_size": 1}
+QLORA: dict[str, Any] = {**LORA, "qlora": True, "activation_checkpointing": True}
+
+
+def asked(model: str, gpu: str, **options: Any) -> EstimateRequest:
+    return with_program(estimate_request(EstimateOptions(model=model, gpu=gpu, **options)))
+
+
+def told(model: str, gpu: str, **options: Any) -> Estimate:
+    return estimate(asked(model, gpu, **options), alone=False)
+
+
+@pytest.mark.parametrize(("gpu", "is_open"), [("v100", True), ("T4", True), ("rtx-8000", True), ("a100", False)])
+def test_scores_may_be_stored_on_gpus_that_have_no_flash_kernel(gpu: str, is_open: bool) -> None:
+    """RTX 8000: LoRA of Qwen2.5 7B with ten samples of 256 ran out of memory, and was told to fit without them."""
+    found, stored = told(SHARED_KEYS, gpu, **LORA), told(SHARED_KEYS, gpu, **LORA, no_flash_attention=True)
+    assert (found.peak > found.memory.peak + 2**30) is is_open
+    assert (found.peak >= stored.peak) is is_open
+    assert ("--flash-attention" in unsaid_of(found.request)) is is_open
+    said = told(SHARED_KEYS, gpu, **LORA, no_flash_attention=False)
+    assert said.peak == said.memory.peak
+    assert "--flash-attention" not in unsaid_of(said.request)
+    assert found.least_memory.peak == said.least_memory.peak
+
+
+@pytest.mark.parametrize(
+    ("program", "model", "is_open"),
+    [
+        ("transformers", KEYS_OF_THEIR_OWN, True),  # of any release: such GPUs are left by newer ones of PyTorch
+        ("transformers==4.57", KEYS_OF_THEIR_OWN, False),
+        ("transformers==4.57", SHARED_KEYS, True),
+        ("unsloth", SHARED_KEYS, False),
+        ("torchtune", SHARED_KEYS, True),
+    ],
+)
+def test_a_release_or_a_kernel_of_its_own_says_whether_scores_are_stored(
+    program: str, model: str, is_open: bool
+) -> None:
+    assert asked(model, "v100", **LORA, program=program).may_store_scores is is_open
+    assert not asked(model, "a100", **LORA, program=program).may_store_scores
+
+
+def test_pytorch_s_math_kernel_keeps_scores_and_what_they_are_made_of_in_fp32() -> None:
+    """For each key that heads share as well: what PyTorch saves for the backward pass, byte by byte."""
+    heads, shared, length, width = 8, 2, 64, 16
+    sizes = [(1, count, length, width) for count in (heads, shared, shared)]
+    query, key, value = (torch.randn(size, dtype=torch.float16, requires_grad=True) for size in sizes)
+    saved: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype == torch.float32:
+            saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        torch.ops.aten._scaled_dot_product_attention_math(query, key, value, None, 0.0, True, None, enable_gqa=True)
+
+    model = replace(asked(SHARED_KEYS, "v100").model, heads=heads, kv_heads=shared, hidden=heads * width)
+    setup = TrainingSetup(batch_size=1, sequence_length=length, parameter_bytes=2, flash_attention=False)
+    narrow, wide = (
+        length * block_activation_bytes_per_token(model, replace(setup, math_attention=one)) for one in (False, True)
+    )
+    elements = 3 * heads * length * width
+    assert sum(saved.values()) == 4 * (heads * length**2 + elements)
+    assert wide - narrow == sum(saved.values()) - 2 * (heads * length**2 + elements)
+
+
+def test_experts_over_a_4_bit_base_may_stay_in_16_bits() -> None:
+    """From transformers 5 on they are no linear layers, which is all that bitsandbytes packs.
+
+    peft's preparation casts them up with all that is in 16 bits: 127 GiB were read of a training that had 23 with
+    packed ones (axolotl-ai-cloud/axolotl pull request 3439).
+    """
+    modeling = pytest.importorskip("transformers.models.mixtral.modeling_mixtral")
+    with torch.device("meta"):
+        experts = modeling.MixtralExperts(modeling.MixtralConfig())
+    assert not any(isinstance(module, torch.nn.Linear) for module in experts.modules())
+    options = {"sequence_length": 2048, **QLORA}
+    found = told("mixtral-8x7b", "h200", **options)
+    weights = found.request.model.experts * found.request.model.each_expert * found.request.model.layers
+    assert found.peak - found.memory.peak == pytest.approx(weights * (4 - 0.516), rel=0.02)
+    older = told("mixtral-8x7b", "h200", **options, program="transformers==4.57")
+    assert older.peak < found.peak / 2
+    assert told("mixtral-8x7b", "h200", **options, program="transformers").peak > 2 * older.peak
+
+
+def test_experts_that_never_were_linear_layers_are_not_packed() -> None:
+    """DBRX by QLoRA with FSDP on eight A100 ran out of memory (hiyouga/LLaMA-Factory issue 3521): told to fit."""
+    options = {"strategy": "fsdp", "world_size": 8, **QLORA, "batch_size": 1, "sequence_length": 16000}
+    options["world_size"] = 8
+    found = told("databricks/dbrx-instruct", "a100", **options, program="transformers==4.40")
+    assert not found.request.setup.packs_experts
+    assert found.memory.parameters > 0.9 * 2 * found.request.model.parameters / 8
+    assert found.fits is not True
+
+
+@pytest.mark.parametrize(("program", "is_open"), [("transformers", True), (None, True), ("llama-factory", False)])
+def test_zero_3_may_have_a_bucket_of_deepspeed_s_size(program: str | None, is_open: bool) -> None:
+    """accelerate without a file of DeepSpeed's names none; LLaMA-Factory's files leave it to transformers."""
+    request = asked(
+        SHARED_KEYS, "a100", strategy="zero3", world_size=8, program=program, loss="transformers",
+        activation_checkpointing=True,
+    )  # fmt: skip
+    found = estimate(request, alone=False)
+    setup = replace(request.setup, default_bucket=True)
+    whole = estimate_memory(request.model, setup, request.layout).peak
+    assert found.peak == (whole if is_open else found.memory.peak)
+    assert whole > found.memory.peak + ZERO_BUCKET
+
+
+def test_buckets_of_deepspeed_0_3_were_larger() -> None:
+    """GPT-2 of 4.7B ran out of memory on V100 by ZeRO-2 in October 2020 (deepspeedai/DeepSpeed issue 477)."""
+    request = asked("gpt2-xl", "v100", strategy="zero2", world_size=8, dtype="fp16")
+    setup = replace(request.setup, bucket_times=4.5)
+    old, new = (estimate_memory(request.model, one, request.layout).buffers for one in (setup, request.setup))
+    assert old - new == 3.5 * 2 * 2 * ZERO_BUCKET

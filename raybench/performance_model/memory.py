@@ -271,6 +271,9 @@ class Held:
             state += trained * setup.parameter_bytes if setup.parameter_bytes > setup.compute_bytes else 0.0
         parameters = _parameters(model, setup) * share
         is_paged = setup.optimizer.startswith("paged-")  # to the CPU wherever the GPU has no room for it
+        if setup.offload == "optimizer" and setup.offloads_gradients:
+            away = state + gradients
+            return cls(trained=trained, parameters=parameters, gradients=0.0, state=0.0, offloaded=away)
         if is_paged or setup.offload == "optimizer":
             return cls(trained=trained, parameters=parameters, gradients=gradients, state=0.0, offloaded=state)
         if setup.offload == "none":

@@ -14,6 +14,7 @@ Kernels = Literal["plain", "fused"]
 RecomputedModule = Literal["core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]
 Loss = Literal[
     "plain",
+    "autocast",
     "compiled",
     "fused",
     "fused-fp32",
@@ -141,9 +142,14 @@ class TrainingSetup:
     # over logits in fp32. chunked: all logits are never there at once (Liger's fused linear cross entropy, torchtune's
     # chunked one). transformers: on a shifted copy in fp32 of logits that are kept as well; -whole: on the logits
     # themselves, as from its 4.49 on; -kept: a program holds them until the backward pass ends. narrow: on a shifted
-    # copy in the compute type (fp16 by DeepSpeed). compiled: with the model.
+    # copy in the compute type (fp16 by DeepSpeed). compiled: with the model. autocast: PyTorch's, whose log-softmax
+    # stays in the 16 bits of its logits.
     loss: Loss = "plain"
     loss_open: bool = False  # nobody says which: memory has ``loss``, times lie between it and a fused one
+    # A plain loss in a loop of one's own, of which nobody says whether it is compiled with the model (mostly so),
+    # whether it is given logits in fp32, and whether a variable holds these until the backward pass is over.
+    own_loop: bool = False
+    keeps_logits: bool = False  # a variable of the loop does
 
     # Adapters over a frozen base, which is in the compute type, in fp32 or packed.
     lora_rank: int = 0  # 0: everything is trained
@@ -203,6 +209,15 @@ class TrainingSetup:
         in_buffers = self.whole_state or self.gradient_buffers
         narrow = self.gradient_bytes == self.compute_bytes and not in_buffers
         return self.strategy == "zero2" or (self.strategy == "zero1" and narrow)
+
+    @property
+    def offloads_gradients(self) -> bool:
+        """Whether an optimizer on the CPU has its gradients there as well: DeepSpeed's, of all stages.
+
+        Stage 3's flat buffer of gradients is on the optimizer's device (deepspeed/runtime/zero/stage3.py 0.19.6,
+        ``grad_partitions_flat_buffer``); 1 and 2 copy what is reduced to the CPU and keep none (stage_1_and_2.py).
+        """
+        return self.offload != "none" and (self.strategy == "zero3" or self.is_deepspeeds)
 
     @property
     def is_usual(self) -> bool:
@@ -297,8 +312,8 @@ class TrainingSetup:
 
     @property
     def compiles_loss(self) -> bool:
-        """Whether the loss is compiled with the model: of who compiles and says no loss, nearly always."""
-        return bool(self.compiled) and self.loss_open and self.loss == "plain"
+        """Whether the loss is compiled with the model: of who compiles and says no loss, or plain, nearly always."""
+        return bool(self.compiled) and self.loss == "plain" and (self.loss_open or self.own_loop)
 
     @property
     def has_wide_scores(self) -> bool:

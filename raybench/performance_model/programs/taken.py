@@ -53,7 +53,7 @@ def with_program(request: EstimateRequest, *, planned: bool = False) -> Estimate
     program = request.program
     if program is None:
         return request
-    asked = _undecided(request)
+    asked = _undecided(replace(request, setup=replace(request.setup, own_loop=False)))
     if "loss" in request.said and (loss := _own_loss(program, asked)) is not None:
         asked = _with(asked, loss)
     for fact in (*(program.planned if planned else ()), *program.facts):

@@ -9,6 +9,9 @@ from raybench.performance_model.transformer import Transformer
 # Per logit. Forward: what the output layer gave, the same without the last token, in fp32, and the log-softmax.
 # Backward: the log-softmax and two gradients in fp32.
 _PLAIN_16, _PLAIN_32, _PLAIN_BACKWARD = 10, 12, 12
+# PyTorch's cross_entropy under autocast on logits in 16 bits: its log-softmax has their type, and is cast for nll_loss
+# alone (aten/src/ATen/native/LossNLL.cpp gives log_softmax the type of the logits). Two bytes less, both ways.
+_NOT_CAST_UP = 2
 # Where PyTorch's DTensor computes it over tensor ranks, by separate operations (loss_parallel, in
 # torch/distributed/tensor/parallel/loss.py). Forward: logits, in fp32, less their largest, the exponentials. Backward:
 # the log-softmax, zeros for the gradient, the exponentials and their sum.
@@ -51,7 +54,8 @@ class LossMemory:
         if self._is_ligers and self._logits:
             return self._gradients_of_liger
         plain = _SPREAD_BACKWARD if self._is_spread else _PLAIN_BACKWARD
-        return self._logits * (self._bytes_per_logit(plain) + self._cap_bytes)
+        held = self.setup.compute_bytes if self.setup.keeps_logits else 0
+        return self._logits * (self._bytes_per_logit(plain) + self._cap_bytes + held)
 
     @property
     def output_layer_backward(self) -> float:
@@ -136,6 +140,7 @@ class LossMemory:
         each = self.setup.compute_bytes
         taken = {
             "plain": _COMPILED_COPIES * each if self.setup.compiles_loss else plain,
+            "autocast": plain - _NOT_CAST_UP,
             "compiled": _COMPILED_COPIES * each,
             "fused": _FUSED_COPIES * each,
             "transformers": _SHIFTED,

@@ -6,6 +6,7 @@ from raybench.performance_model.transformer import Transformer
 # Bytes of each logit that kernels read and write, forward and backward, products left out, with logits in 16 bits.
 # plain: PyTorch's cross entropy under autocast, a cast to fp32 (6), log_softmax (8), its gradient (12) and that of the
 # loss (4), the cast back (6). transformers: the same on a copy in fp32 that is shifted (8) with its gradient (12).
+# autocast: log_softmax (4) and a cast of that (6), the loss's gradient (4), its cast (6) and log_softmax's (6).
 # narrow: shifted and in 16 bits throughout. fused-fp32: one kernel between the two casts. fused: one kernel on the
 # logits as they are, read twice and written once; chunked: the same on a part at a time, which is scaled once more.
 # Compiled, the casts are in the kernels that read.
@@ -13,6 +14,7 @@ _COMPILED_BYTES = 16.0
 _BYTES_PER_LOGIT = {
     "compiled": _COMPILED_BYTES,
     "plain": 36.0,
+    "autocast": 26.0,
     "transformers": 56.0,
     "transformers-whole": 36.0,
     "transformers-kept": 56.0,

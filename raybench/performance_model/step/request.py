@@ -13,7 +13,7 @@ from raybench.performance_model.memory import SHORT_SHARE
 from raybench.performance_model.programs.program import Fact, Program
 from raybench.performance_model.step.attention import is_before_flash
 from raybench.performance_model.step.own_runs import OwnRun
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.training_setup import Loss, TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
 _FP32_BYTES = 4
@@ -141,12 +141,28 @@ class EstimateRequest:
 
 
 def most_setup(setup: TrainingSetup) -> TrainingSetup:
-    """The setup with what takes most: of a compiled model whose loss nobody says, one that is computed outside of it.
+    """The setup with what takes most: of a compiled model a loss that is computed outside of it, unless that is known.
 
     Programs that compile block by block leave it out: PrimeIntellect-ai/prime-rl, whose cross entropy on logits in fp32
-    took twice the memory of a compiled one.
+    took twice the memory of a compiled one. A loop of one's own may hold its logits.
     """
-    return replace(setup, loss="transformers") if setup.compiles_loss else setup
+    if setup.compiles_loss and setup.loss_open:
+        return replace(setup, loss="transformers")
+    return replace(setup, own_loop=False, keeps_logits=setup.own_loop) if setup.own_loop else setup
+
+
+def _least_loss(setup: TrainingSetup) -> Loss:
+    """The loss that was said, as it takes least; of a loop of one's own on logits that nobody holds.
+
+    Compiled with the model, their gradient takes their place, as in a fused one.
+    """
+    if setup.loss == "transformers":  # whoever holds the copy lets go of it before the backward pass, or after:
+        return "transformers-whole"  # published peaks are between
+    if not setup.own_loop or setup.compute_bytes >= _FP32_BYTES:
+        return setup.loss
+    if setup.compiles_loss:
+        return "fused"
+    return "autocast" if setup.casts_weights else "narrow"  # FSDP's mixed precision casts no operation
 
 
 def least_model(request: EstimateRequest) -> Transformer:
@@ -192,7 +208,4 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     if not request.adapter_dropout_known:
         lean = replace(lean, adapter_dropout=False)
     lean = replace(lean, **_opened(request.taken))
-    if not request.loss_known:
-        return replace(lean, loss="chunked")
-    # whoever holds the copy lets go of it before the backward pass, or after: published peaks are between
-    return replace(lean, loss="transformers-whole") if lean.loss == "transformers" else lean
+    return replace(lean, loss=_least_loss(lean) if request.loss_known else "chunked")

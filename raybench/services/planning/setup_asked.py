@@ -66,6 +66,7 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
         kernels=options.kernels or "plain",
         compiled=options.compile,
         loss=options.loss or "plain",
+        own_loop=options.program is None and options.loss == "plain",
         gradient_bytes=_gradient_bytes(options, strategy, is_megatrons=megatrons),
         gradient_buffers=megatrons,
         reduce_bytes=BYTES[options.reduce_dtype or USUAL_DTYPE],

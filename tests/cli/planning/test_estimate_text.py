@@ -119,10 +119,10 @@ def test_a_run_that_hangs_on_its_kernels_is_unknown_until_they_are_said() -> Non
     assert (fused.exit_code, known["fits"]) == (0, True)
     assert known["least_peak"] == memory["least_peak"] < known["peak"]  # fused kernels differ in what they keep
     assert known["peak"] < memory["peak"]
-    near = CliRunner().invoke(command, [*between[:-1], "7168", "--kernels", "plain", "--loss", "plain"])
+    near = CliRunner().invoke(command, [*between[:-1], "8192", "--kernels", "plain", "--loss", "fused"])
     assert near.exit_code == 3
     assert "with what PyTorch's allocator holds besides" in " ".join(near.stdout.replace("#", " ").split())
-    plain = CliRunner().invoke(command, [*between[:-1], "7680", "--kernels", "plain", "--loss", "plain"])
+    plain = CliRunner().invoke(command, [*between[:-1], "7680", "--kernels", "plain", "--loss", "transformers"])
     assert plain.exit_code == 1
     assert "nearest that fits: --kernels fused --loss fused" in " ".join(plain.stdout.replace("#", " ").split())
 

@@ -10,7 +10,7 @@ from raybench.performance_model.parallel.megatron import as_megatrons
 from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.programs.taken import what_is_taken, with_program
 from raybench.performance_model.programs.torchtitan import by_torchtitan
-from raybench.performance_model.step.request import EstimateRequest, least_setup
+from raybench.performance_model.step.request import EstimateRequest, least_setup, most_setup
 from raybench.performance_model.step.unknown import unsaid_of
 from raybench.performance_model.training_setup import Kernels
 from raybench.services.estimate import EstimateOptions, estimate_request
@@ -141,7 +141,7 @@ def test_either_form_of_fsdp_may_be_meant_whatever_the_kernels(kernels: Kernels 
     """``--kernels plain`` said nothing of FSDP's form, and yet the first, whose streams take more, was ruled out."""
     options = EstimateOptions(gpu="h100", strategy="fsdp", kernels=kernels, loss="plain", batch_size=4)
     request = estimate_request(options)
-    first, second = (replace(request.setup, on_streams=is_first) for is_first in (True, False))
+    first, second = (replace(most_setup(request.setup), on_streams=is_first) for is_first in (True, False))
     peaks = [
         estimate_memory(request.model, setup, request.layout, accumulation=request.accumulation).peak
         for setup in (first, second)

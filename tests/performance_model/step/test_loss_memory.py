@@ -1,0 +1,100 @@
+"""What the loss holds in a loop of one's own, against cross entropy counted on a GPU that is not there."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from raybench.performance_model.estimate import estimate
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.memory import estimate_memory
+from raybench.performance_model.presets import preset_named
+from raybench.performance_model.step.loss_memory import LossMemory
+from raybench.performance_model.step.request import EstimateRequest, least_setup, most_setup
+from raybench.performance_model.training_setup import Loss, TrainingSetup
+from raybench.services.estimate import EstimateOptions, estimate_request
+
+MODEL = preset_named("gpt2")
+SETUP = TrainingSetup(batch_size=1, sequence_length=1024, own_loop=True)
+TYPES = {"fp32": {"compute_bytes": 4}, "bf16": {"parameter_bytes": 2}, "autocast": {}}
+ALONE = Layout(world_size=1, ranks_per_node=1)
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[float, float]]:
+    """Forward and backward, bytes a logit."""
+    pytest.importorskip("torch")
+    from tests.performance_model.absent_gpu import build
+
+    try:
+        library = build(tmp_path_factory.mktemp("guard"))
+    except RuntimeError as error:
+        pytest.skip(f"a GPU that is not there cannot be made here: {error}")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.performance_model.step.counted_loss"], capture_output=True, text=True,
+        timeout=600, check=False, cwd=ROOT, env={**os.environ, "LD_PRELOAD": str(library)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, tuple[float, float]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def bytes_per_logit(setup: TrainingSetup) -> tuple[float, float]:
+    found, logits = LossMemory(model=MODEL, setup=setup), 1023 * MODEL.vocabulary
+    return found.forward / logits, found.backward / logits
+
+
+def asked(setup: TrainingSetup) -> EstimateRequest:
+    return EstimateRequest(model=MODEL, setup=setup, layout=ALONE, network=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "holds", "way"),
+    [
+        ("autocast", "plain", False, "autocast cast"),
+        ("autocast", "plain", True, "autocast cast held"),
+        ("autocast", "autocast", False, "autocast"),
+        ("autocast", "autocast", True, "autocast held"),
+        ("bf16", "plain", True, "bf16 cast held"),
+        ("fp32", "plain", False, "fp32"),
+        ("fp32", "plain", True, "fp32 held"),
+    ],
+)
+def test_the_loss_holds_what_is_counted(
+    counted: dict[str, tuple[float, float]], name: str, loss: Loss, holds: bool, way: str
+) -> None:
+    setup = replace(SETUP, loss=loss, keeps_logits=holds, **TYPES[name])
+    forward, backward = bytes_per_logit(setup)
+    assert backward == pytest.approx(counted[way][1], rel=0.01)
+    assert max(forward, backward) == pytest.approx(max(counted[way]), rel=0.01)
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_least_and_most_are_those_that_are_counted(counted: dict[str, tuple[float, float]], name: str) -> None:
+    """Of a loop that says plain and nothing else: cast up or not, held or let go."""
+    ways = [counted[f"{name}{cast}{held}"][1] for cast in ("", " cast") for held in ("", " held")]
+    request = asked(replace(SETUP, **TYPES[name]))
+    assert bytes_per_logit(least_setup(request))[1] == pytest.approx(min(ways), rel=0.01)
+    assert bytes_per_logit(most_setup(request.setup))[1] == pytest.approx(max(ways), rel=0.01)
+
+
+def test_a_plain_loss_of_a_compiled_model_is_compiled_with_it_or_not() -> None:
+    """GPT-2 of 8 to 64 samples took 524 MiB a sample so (Jjschwartz/gollem), of which activations are 329."""
+    options = EstimateOptions(
+        model="gpt2", world_size=1, gpu="H100", batch_size=64, sequence_length=1024, compile=True, loss="plain",
+        kernels="plain",
+    )  # fmt: skip
+    request = estimate_request(options)
+    named = estimate_request(replace(options, program="torchtitan"))
+    answer = estimate(request)
+    grown = least_setup(request), least_setup(replace(request, setup=replace(request.setup, batch_size=32)))
+    more, fewer = (estimate_memory(MODEL, setup, ALONE).allocated for setup in grown)
+    assert (more - fewer) / 32 / 2**20 == pytest.approx(524, rel=0.02)
+    assert answer.least_peak < answer.memory.peak < answer.peak
+    assert request.setup.own_loop
+    assert not named.setup.own_loop

@@ -64,8 +64,6 @@ _OPTIONS: list[Any] = [
     click.option("--expert-tensor-parallel", "--etp", type=int, help="Ranks over which each expert is cut: 1, or as "
                  "many as --tensor-parallel.  [default: open, both are counted with]"),
     *MACHINE_OPTIONS,
-    click.option("--nic-gb-per-s", type=float, help="What all NICs of a node together carry, measured, GB/s."),
-    click.option("--node-gb-per-s", type=float, help="What a GPU's links within the node carry, measured, GB/s."),
     click.option("--bandwidth", type=float, help="Measured bus bandwidth of all ranks, GB/s (raybench run)."),
     click.option("--result", "result_file", metavar="FILE", multiple=True, help="result.json of an earlier raybench "
                  "run, train or memory, repeatable: an all_reduce gives bandwidth and latency (other options win); "

@@ -243,8 +243,8 @@ class Network:
             return self.node_gb_per_s
         if self.fabric_gb_per_s is None:
             raise UnknownLinksError(
-                "nothing is known of the network between nodes; give --nic-gb-per-s, --nics with --nic-gbit, "
-                "--node-type, or a measured --bandwidth"
+                "nothing is known of the network between nodes; give --nics and --nic-gbit, --nic-gb-per-s, "
+                "--node-type, or the --result of a raybench run"
             )
         fabric = self.fabric_gb_per_s / group.beside
         return min(self.node_gb_per_s, fabric) if group.ranks > group.nodes else fabric  # one rank a node: NICs alone

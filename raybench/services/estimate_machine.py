@@ -166,9 +166,7 @@ def _node_speed(
         return float(options.node_gb_per_s)
     if machine.gpu is None:
         if layout.node.ranks > 1 and options.bandwidth is None:
-            raise UnknownLinksError(
-                "nothing is known of the links within a node; give --gpu, --node-gb-per-s or --bandwidth"
-            )
+            raise UnknownLinksError("nothing is known of the links within a node; give --gpu or --node-gb-per-s")
         return float(options.bandwidth or 1.0)
     line = machine.gpu.board_gb_per_s
     rack = " of a rack of 72" if machine.gpu.name in RACKS else ""

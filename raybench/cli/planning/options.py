@@ -13,6 +13,8 @@ MACHINE_OPTIONS: list[Any] = [
     click.option("--memory", metavar="SIZE", help="Memory of a GPU, such as 80G, instead of the table's."),
     click.option("--nics", type=int, help="NICs a node, with --nic-gbit."),
     click.option("--nic-gbit", type=float, help="Line rate of one NIC, Gbit/s; 92 % of it is expected."),
+    click.option("--nic-gb-per-s", type=float, help="What all NICs of a node together carry, measured, GB/s."),
+    click.option("--node-gb-per-s", type=float, help="What a GPU's links within the node carry, measured, GB/s."),
     click.option("--power-limit", type=float, metavar="WATTS", help="What each GPU is limited to, as nvidia-smi -pl "
                  "sets it; H100 and H200 SXM.  [default: 700]"),
     click.option("--efficiency", metavar="LOW:HIGH", help="Share of the GPU's peak that computation reaches.  "

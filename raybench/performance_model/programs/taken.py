@@ -183,7 +183,7 @@ def not_tried(program: Program, layout: Layout) -> str:
     if layout.world_size == 1:
         return ""
     lacks: list[str] = [one for one in PLANNED_STRATEGIES if one not in program.strategies]
-    lacks += [_CUTS[one] for one in _CUTS if one not in program.cuts]
+    lacks += [f"{one} parallelism" for one in _CUTS if one not in program.cuts]
     return f"{program.title} has no {', '.join(lacks)}" if lacks else ""
 
 

@@ -42,7 +42,7 @@ def without_peak(gpu: Gpu, dtype: str) -> str:
 
 
 def _open_fabric(request: EstimateRequest) -> str:
-    what = "the network between nodes; give --nic-gb-per-s or --node-type"
+    what = "the network between nodes; give --nics and --nic-gbit, or --node-type"
     if request.gpu is None:
         return f"times: {what}"
     rates = " to ".join(dict.fromkeys(f"{8 * rate:g}" for rate in fabrics_of(request.gpu)))
@@ -81,7 +81,7 @@ def caveats_of(request: EstimateRequest) -> tuple[str, ...]:
     return (
         *([stretched] if is_long else []),
         *([f"positions: {table}"] if table else []),
-        *([f"{untrained} (--mtp-layers {ahead})"] if ahead and not request.setup.lora_rank else []),
+        *([f"{untrained} (raybench estimate --mtp-layers {ahead})"] if ahead and not request.setup.lora_rank else []),
         *([few] if few else []),
     )
 

@@ -29,7 +29,7 @@ _TUNING_SAMPLES, _TUNING_STEPS = 128, 1000
 _LORA_RANK = 16
 _FEW_STEPS = 100
 _MOST_TOKENS = 10**18  # ten thousand times as many as any training
-_EACH = "shards reduce gradients in each micro-batch (--reduce-each; Trainer: sync_each_batch, transformers of 2026-02)"
+_EACH = "shards reduce gradients in each micro-batch, as the commands say (Trainer: from transformers of 2026-02 on)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

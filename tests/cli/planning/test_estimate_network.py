@@ -22,7 +22,7 @@ def test_without_what_joins_the_nodes_a_step_is_between_what_such_nodes_have(gpu
     estimate = answer(*shape)
     assert estimate["communication"]["seconds"] is estimate["communication"]["exposed_seconds"] is None
     assert (
-        f"the network between nodes; give --nic-gb-per-s or --node-type; the step is of {rates}"
+        f"the network between nodes; give --nics and --nic-gbit, or --node-type; the step is of {rates}"
         in estimate["unknown"][0]
     )
     low, high = estimate["step_seconds"]
@@ -36,7 +36,7 @@ def test_without_what_joins_the_nodes_a_step_is_between_what_such_nodes_have(gpu
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        (("--world-size", "16", "--node-gb-per-s", "100"), "the network between nodes; give --nic-gb-per-s"),
+        (("--world-size", "16", "--node-gb-per-s", "100"), "the network between nodes; give --nics and"),
         (("--world-size", "8"), "the links within a node; give --gpu"),
     ],
 )

@@ -70,7 +70,8 @@ def test_it_takes_memory_and_time_where_it_is_asked_for_and_is_told_where_not() 
     assert asked.memory.logits > without.memory.logits
     assert asked.model.parameters - without.model.parameters == WHOLE.parameters - MAIN.parameters
     untrained = [line for line in without.advice if "multi-token prediction left out" in line]
-    assert untrained == ["1 layer of multi-token prediction left out, as most programs do (--mtp-layers 1)"]
+    told = "1 layer of multi-token prediction left out, as most programs do (raybench estimate --mtp-layers 1)"
+    assert untrained == [told]
     assert not [line for line in asked.advice if "multi-token" in line]
     assert not [line for line in estimate(EstimateOptions()).report.advice if "multi-token" in line]
 

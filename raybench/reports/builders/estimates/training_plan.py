@@ -59,11 +59,11 @@ def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
         *notes_of(list(_start_lines(plan))),
         *notes_of([_RANDOM if plan.ways[0].command and _starts(plan) else _FULL], tone="info"),
         *notes_of([_faster_in_short(plan)] if _faster(plan, _ROWS_OF_SCREEN) else [], tone="info"),
+        *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
         *_open_notes(plan),
         *notes_of(other_programs_in_short(plan.other_programs), tone="info"),
         *_notes(plan, _ROWS_OF_SCREEN, is_screen=True),
         *notes_of([*measured_notes(plan.measured), *own_run_notes(plan.own_runs)], tone="info"),
-        *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
         *notes_of([f"price: {plan.price}"] if plan.price else [], tone="info"),
         *notes_of([f"assumed: {'; '.join(plan.assumed)}"] if plan.assumed else [], tone="info"),
     )

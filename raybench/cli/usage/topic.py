@@ -84,7 +84,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     ),
     "Reading": (
         "--path", "--run", "--file-limit", "--host-limit", "--redact", "--fail-on", "--explain", "--list-rules",
-        "--result", "--baseline", "--gate", "--unlike",
+        "--result", "--measured", "--baseline", "--gate", "--unlike",
     ),
     "Output": (
         "--config", "--output-dir", "--track", "--output", "--format", "--json", "--junit", "--plot", "--full",

@@ -8,7 +8,7 @@ from itertools import combinations
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import MemoryEstimate, estimate_memory
 from raybench.performance_model.parallel.nearest_cut import accumulation_of, cut_words, further_cuts, may_hold
-from raybench.performance_model.parallel.strategies import Strategy
+from raybench.performance_model.parallel.strategies import WITHOUT_PIPELINE, Strategy
 from raybench.performance_model.programs.program import Method, Program
 from raybench.performance_model.programs.table import MEGATRON_LM, TRANSFORMERS
 from raybench.performance_model.search import largest_fitting
@@ -134,8 +134,8 @@ def _applied(run: Fitting, changes: tuple[Change, ...], memory_bytes: float) -> 
 
 
 def _sharded(run: Fitting, _: float) -> tuple[str, Fitting] | None:
-    """By the strategy of the program that spreads most; DeepSpeed's pipelines have no ZeRO above 1."""
-    has = [one for one in _SPREADING if run.may(one) and (run.layout.pipeline == 1 or one not in ("zero2", "zero3"))]
+    """By the strategy of the program that spreads most, and goes with a pipeline where there is one."""
+    has = [one for one in _SPREADING if run.may(one) and (run.layout.pipeline == 1 or one not in WITHOUT_PIPELINE)]
     strategy = has[0] if has else None
     if strategy is None or run.setup.strategy in ("fsdp", "zero3", strategy) or run.layout.world_size == 1:
         return None

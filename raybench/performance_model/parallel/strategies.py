@@ -6,6 +6,10 @@ from raybench.errors import unknown_name
 
 Strategy = Literal["ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2", "zero3"]
 STRATEGIES: tuple[Strategy, ...] = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid", "zero1", "zero2", "zero3")
+# Refused in a pipeline by the programs that have both: DeepSpeed (deepspeed/runtime/pipe/engine.py,
+# zero_optimization_stage), Colossal-AI (booster/plugin/hybrid_parallel_plugin.py, zero_stage) and PaddleNLP
+# (trainer/training_args.py, SHARD_GRAD_OP).
+WITHOUT_PIPELINE: tuple[Strategy, ...] = ("zero2", "zero3")
 MEGATRONS_NAME = "distributed-optimizer"  # of zero1: nobody else calls it so
 # The same under the names that DeepSpeed, Megatron-LM, accelerate and FSDP have for it.
 STRATEGY_ALIASES: dict[str, Strategy] = {

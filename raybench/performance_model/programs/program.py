@@ -68,6 +68,7 @@ LABELS = SIZES | {
 }
 # Losses that --loss has no value for, in words; others are as it has them.
 LOSSES: Mapping[str, str] = MappingProxyType({
+    "autocast": "plain, its softmax in 16 bits",
     "compiled": "compiled with the model",
     "fused-fp32": "fused over fp32 logits",
     "narrow": "in 16 bits throughout",

@@ -6,7 +6,7 @@ from typing import Any
 
 from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.parallel.strategies import Strategy
+from raybench.performance_model.parallel.strategies import WITHOUT_PIPELINE, Strategy
 from raybench.performance_model.programs.program import (
     AS_THE_MODEL,
     COMPUTED,
@@ -121,6 +121,8 @@ def refused(program: Program, request: EstimateRequest) -> str | None:
         has = ", ".join(_CUTS[one] for one in program.cuts) or "nothing that cuts a model"
         return f"{title} has no {_CUTS[cut]}; it has {has}"
     whole, layout = program.whole_experts, request.layout
+    if layout.pipeline > 1 and setup.strategy in WITHOUT_PIPELINE:
+        return f"{title} has no {setup.strategy} with --pipeline-parallel; take zero1 (--strategy)"
     is_spread = layout.expert > 1 and layout.tensor > 1 and layout.expert_cut is not None
     if whole is not None and is_spread and layout.has_whole_experts != whole:
         return f"{title} has experts {'whole on' if whole else 'cut over'} tensor ranks (--expert-tensor-parallel)"

@@ -3,6 +3,7 @@
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.counted_model import CountedModel
 from raybench.performance_model.parallel.part import BATCHES_PER_STAGE, bubble_share
+from raybench.performance_model.parallel.strategies import WITHOUT_PIPELINE
 from raybench.performance_model.step.attention import may_be_masked
 from raybench.performance_model.step.forms import layouts_meant
 from raybench.performance_model.step.links import fabrics_of, has_open_fabric
@@ -88,7 +89,14 @@ def caveats_of(request: EstimateRequest) -> tuple[str, ...]:
 
 def advice_on(request: EstimateRequest) -> tuple[str, ...]:
     """What makes a step slower than it needs to be: a vocabulary that few kernels take, a pipeline that waits."""
-    return (*_padded(request), *_filled(request))
+    return (*_unpiped(request), *_padded(request), *_filled(request))
+
+
+def _unpiped(request: EstimateRequest) -> tuple[str, ...]:
+    if request.layout.pipeline == 1 or request.setup.strategy not in WITHOUT_PIPELINE:
+        return ()
+    who = "DeepSpeed, Colossal-AI and PaddleNLP refuse"
+    return (f"{who} {request.setup.strategy} with a pipeline; take zero1, or fsdp (--strategy)",)
 
 
 def _padded(request: EstimateRequest) -> tuple[str, ...]:

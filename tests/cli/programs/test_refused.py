@@ -46,6 +46,8 @@ def test_an_unknown_program_is_answered_with_the_nearest_and_all() -> None:
         ("torchtitan", ("--strategy", "zero1"), "torchtitan has no zero1; it has fsdp, fsdp-grad-op, fsdp-hybrid, ddp"),
         ("megatron-lm", ("--strategy", "zero2"), "Megatron-LM has no zero2"),
         ("transformers", ("--strategy", "ddp", "--pp", "2"), "transformers has no --pipeline-parallel"),
+        ("deepspeed", ("--strategy", "zero3", "--pp", "2"), "has no zero3 with --pipeline-parallel; take zero1"),
+        ("colossalai", ("--strategy", "zero2", "--pp", "2"), "has no zero2 with --pipeline-parallel; take zero1"),
         ("torchtitan", ("--strategy", "fsdp", "--lora-rank", "8"), "trains no adapters that way"),
         ("torchtitan", ("--strategy", "fsdp", "--tp", "2", "--ep", "4", "--etp", "2"), "experts whole on tensor ranks"),
         ("megatron-lm", ("--strategy", "zero1", "--selective-checkpointing"), "computes attention again alone"),
@@ -91,3 +93,15 @@ def test_a_model_that_a_program_has_no_code_for_is_refused(program: str, model: 
     with pytest.raises(UsageError, match="has no "):
         planned(model, *machine)
     assert told("--model", has, *machine)["program"] == program
+
+
+@pytest.mark.parametrize(
+    ("strategy", "stages", "is_told"), [("zero3", 2, True), ("zero1", 2, False), ("zero3", 1, False)]
+)
+def test_a_pipeline_of_sharded_gradients_is_said_to_be_refused(strategy: str, stages: int, is_told: bool) -> None:
+    """No program is named: Alpa's own compiler had ZeRO-2 in a pipeline."""
+    asked = ("--world-size", "8", "--gpu", "H100", "--strategy", strategy, "--pp", f"{stages}", "--accumulation", "16")
+    found = told(*asked)
+    assert any("refuse zero3 with a pipeline; take zero1, or fsdp" in one for one in found["advice"]) is is_told
+    if stages > 1 and strategy == "zero1":
+        assert told(*asked, "--program", "deepspeed")["strategy"] == "zero1"

@@ -10,7 +10,6 @@ from raybench.reports.builders.estimates.estimate import (
     measured_in_short,
     measured_notes,
     measured_reason,
-    other_programs_in_short,
     out_of_bounds,
     own_run_notes,
 )
@@ -60,8 +59,7 @@ def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
         *notes_of([_RANDOM if plan.ways[0].command and _starts(plan) else _FULL], tone="info"),
         *notes_of([_faster_in_short(plan)] if _faster(plan, _ROWS_OF_SCREEN) else [], tone="info"),
         *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
-        *_open_notes(plan),
-        *notes_of(other_programs_in_short(plan.other_programs), tone="info"),
+        *_open_notes(plan, is_screen=True),
         *_notes(plan, _ROWS_OF_SCREEN, is_screen=True),
         *notes_of([*measured_notes(plan.measured), *own_run_notes(plan.own_runs)], tone="info"),
         *notes_of([f"price: {plan.price}"] if plan.price else [], tone="info"),
@@ -87,12 +85,13 @@ def _nearest(plan: TrainingPlan) -> Iterator[str]:
         yield choice if choice.startswith("nearest") else f"or {choice}"
 
 
-def _open_notes(plan: TrainingPlan) -> tuple[Block, ...]:
-    """Options that nobody gives, and what the best does at the least and the most whatever they are."""
-    if plan.open_tokens_per_second is None:
-        return ()
-    either = f"{_range(plan.open_tokens_per_second)} tokens/s either way"
-    return notes_of([f"not said: {', '.join(plan.not_said)}: {either}"], tone="info")
+def _open_notes(plan: TrainingPlan, *, is_screen: bool = False) -> tuple[Block, ...]:
+    """Options that nobody gives, what the best does at the least and the most whatever they are, and who does not."""
+    either = plan.open_tokens_per_second
+    options = plan.not_said if either else ("--program",)
+    told = [f"{_range(either)} tokens/s either way"] if either else []
+    told += [f"by {', '.join(one.names)} up to {one.how}" for one in plan.other_programs] if is_screen else []
+    return notes_of([f"not said: {', '.join(options)}: {'; '.join(told)}"] if told else [], tone="info")
 
 
 def _in_time(plan: TrainingPlan) -> tuple[Block, ...]:

@@ -101,7 +101,8 @@ _OPTIONS: list[Any] = [
                  "moe_act, shared_experts."),
     click.option("--masked-attention/--no-masked-attention", default=None, help="Attention that is given a mask, as "
                  "transformers' sdpa is with padded samples (not with packing or flash_attention_2): all scores, by a "
-                 "slower kernel.  [default: unknown where it may be, the bounds hold either way]"),
+                 "slower kernel (or by cuDNN's with --native-attention, on Hopper and later).  [default: unknown where "
+                 "it may be, the bounds hold either way]"),
     click.option("--dropout/--no-dropout", default=None, help="Dropout of what attention and the MLP give; its masks "
                  "are kept. Megatron-LM's default is on.  [default: unknown with such a program, both are "
                  "counted with; else as the model's config.json has it; a preset drops nothing]"),

@@ -15,6 +15,7 @@ from raybench.performance_model.step.attention import (
     FASTEST_WITHOUT_GAP_TFLOPS,
     attention_times,
     is_before_flash,
+    is_by_older_instructions,
     masked_more,
     older_share,
 )
@@ -127,7 +128,7 @@ def work_of(
     attention = model.attention_flops_per_token(setup.sequence_length) * (1 + attention_again(setup) / 3)
     whole = setup.whole_attention or setup.masked_attention or not setup.flash_attention
     older = older_share(gpu, peak)
-    slow, unsure = attention_times(setup, older)
+    slow, unsure = attention_times(gpu, setup, older)
     attended_seconds = tokens * (1.0 if whole else CAUSAL_SHARE) * attention / (clock * peak * 1e12)
     width = _element_bytes(model, setup)
     scores, unsure_scores = _score_bytes(gpu, model, setup)
@@ -148,7 +149,7 @@ def work_of(
         unsure_casts=unsure_casts + unsure_base,
         attention=slow * attended_seconds,
         unsure_attention=unsure * attended_seconds,
-        masked=masked_more(setup, older, slow) * attended_seconds,
+        masked=masked_more(gpu, setup, older, slow) * attended_seconds,
         elements=tokens * model.layers * (width + scores) / bandwidth,
         unsure_elements=tokens * model.layers * unsure_scores / bandwidth,
         separate=separate * (0.5 if has_separate is None else float(has_separate)),
@@ -239,8 +240,7 @@ def _fp8(gpu: Gpu, model: Transformer, setup: TrainingSetup) -> tuple[float, flo
 def has_slower_attention(gpu: Gpu, setup: TrainingSetup) -> bool:
     """Whether FlashAttention-2's instructions, an older generation's, are slower there than the GPU's own."""
     peak = next((rate for rate in map(gpu.peak_tflops, TYPES) if rate), 0.0)
-    is_fixed = setup.whole_attention or setup.masked_attention or not setup.flash_attention
-    return peak > FASTEST_WITHOUT_GAP_TFLOPS and not is_fixed
+    return peak > FASTEST_WITHOUT_GAP_TFLOPS and not is_by_older_instructions(gpu, setup)
 
 
 def clock_share(gpu: Gpu, power_watts: float | None) -> float:

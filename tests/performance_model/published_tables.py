@@ -54,7 +54,7 @@ _FSDP2 = (
     *("SmolLM3 FSDP2 blog", "prime-rl benchmarks"),
     *("cluster-bench", "AWS torchtitan", "torchtitan threads", "lightning-thunder threads", "pith-train thread"),
     *("prime-rl docs", "OLMo-core commits", "AMD MAD torchtune on MI350X", "torchtune README, optimization flags"),
-    *("ezpz agpt-2b across machines", "TP benchmarking tool (Qwen3-32B, TP 8)"),
+    *("ezpz agpt-2b across machines", "TP benchmarking tool (Qwen3-32B, TP 8)", "IDRIS fine-tuning"),
 )
 # Over tensor ranks by PyTorch's DTensor, whose tables say DDP: its strategies but DeepSpeed's.
 _DTENSORS = ("TP benchmarking tool (Qwen3-32B, TP 8)",)
@@ -79,7 +79,7 @@ _WITHOUT_ZERO_INIT = ("chenyaofo", "gpjt", "gpjt liger")
 # The last two replace samples that are padded by random tokens and leave their mask, and pad to the full length.
 _MASKED = (
     *("chenyaofo", "gpjt", "gpjt liger", "SmolLM3 FSDP2 blog"),
-    *("universal-llm-trainer", "unsloth-lora-bench"),
+    *("universal-llm-trainer", "unsloth-lora-bench", "IDRIS fine-tuning"),
 )
 # Loops of their own that train adapters, in fp32 as peft makes them, over a base in 16 bits without autocast.
 _WITHOUT_AUTOCAST = (

@@ -78,6 +78,8 @@ GPT_NEOX = Program(
         Fact(name="compiled", value=False, source="megatron/training.py"),
         Fact(name="loss", value="fused-fp32", source="megatron/model/gpt2_model.py, cross_entropy of output.float()",
              is_default=True),
+        Fact(name="flash_attention", value=False, source="megatron/neox_arguments/arguments.py, attention_config "
+             "global unless named, as in configs/20B.yml; flash in others", is_open=True),
         Fact(name="native_attention", value=False, source="megatron/model/transformer.py, flash_attn",
              is_default=True),
         Fact(name="masked_attention", value=False, source="megatron/model/transformer.py, causal"),

@@ -18,6 +18,13 @@ FASTEST_WITHOUT_GAP_TFLOPS = 400.0
 # 3083 and 1918 at 8192 (github.com/huggingface/transformers, issue 30461): 2.62 times at both lengths. In fp32 it is
 # the kernel without a mask as well (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash takes 16 bits alone).
 _MASKED_TIMES = 2.62
+# GPUs on which PyTorch asks cuDNN first, which takes a mask in 16 bits and has their own instructions: in its 2.9.0, in
+# NVIDIA's containers of that time, and from 2.11 on, whose wheels have cuDNN 9.15.1 (the same file,
+# check_prefer_cudnn_attention; pytorch/pytorch pull request 162073, huggingface/transformers 48163). On a B200 the
+# other kernel takes 20 times as long (unslothai/unsloth pull request 8021). Qwen2.5 of 14B and 32B on 64 GB200, all
+# samples with a mask, in a container of September 2025 (github.com/idriscnrs/Democratizing-LLM-FT, logs/out) takes 0.53
+# to 0.57 of the step with the other kernel by the fit, 72B on 64 H100 0.78 to 0.82.
+_BY_CUDNN = frozenset({"H100", "H800", "H200", "GH200", "B100", "B200", "B300", "GB200", "GB300"})
 _FP32_BYTES = 4
 _LOSSES_OF_TRANSFORMERS = ("transformers", "transformers-whole", "transformers-kept", "narrow", "fused-fp32")
 CAUSAL_SHARE = 0.5  # of the scores, where blocks that the mask drops are skipped
@@ -39,7 +46,18 @@ def older_share(gpu: Gpu, peak: float) -> float | None:
     return AMPERE_INSTRUCTIONS_SHARE * (_HOPPER_TFLOPS / peak if is_newer else 1.0)
 
 
-def attention_times(setup: TrainingSetup, older: float | None) -> tuple[float, float]:
+def masks_natively(gpu: Gpu, setup: TrainingSetup) -> bool:
+    """Whether attention with a mask may be by the GPU's own instructions: where cuDNN is asked first, in 16 bits."""
+    return gpu.name.split()[0] in _BY_CUDNN and setup.compute_bytes < _FP32_BYTES
+
+
+def is_by_older_instructions(gpu: Gpu, setup: TrainingSetup) -> bool:
+    """Whether no kernel for its attention has a newer GPU's own instructions."""
+    is_masked = bool(setup.masked_attention) and not masks_natively(gpu, setup)
+    return setup.whole_attention or is_masked or not setup.flash_attention
+
+
+def attention_times(gpu: Gpu, setup: TrainingSetup, older: float | None) -> tuple[float, float]:
     """How often the time of attention by a GPU's own instructions it takes, and how much of that is not known.
 
     ``older``: the share of the peak that Ampere's instructions have, where they are not its own.
@@ -48,7 +66,7 @@ def attention_times(setup: TrainingSetup, older: float | None) -> tuple[float, f
     if older is None:
         return masked, 0.0
     slowest = masked / older
-    if setup.whole_attention or setup.masked_attention or not setup.flash_attention:
+    if is_by_older_instructions(gpu, setup):
         return slowest, 0.0
     if setup.native_attention is None:
         return (1 + slowest) / 2, (slowest - 1) / 2
@@ -69,9 +87,10 @@ def may_be_masked(setup: TrainingSetup) -> bool:
     return theirs and setup.batch_size > 1 and not is_fixed and setup.masked_attention is None
 
 
-def masked_more(setup: TrainingSetup, older: float | None, slow: float) -> float:
+def masked_more(gpu: Gpu, setup: TrainingSetup, older: float | None, slow: float) -> float:
     """How often more the time of attention one with a mask takes: of all scores, by the kernel that takes one."""
     if not may_be_masked(setup):
         return 0.0
-    instructions = 1 / (older or 1.0)
-    return _masked_times(setup) * instructions / CAUSAL_SHARE - slow
+    by_cudnn = older is not None and bool(setup.native_attention) and masks_natively(gpu, setup)
+    times = 1.0 if by_cudnn else _masked_times(setup) / (older or 1.0)
+    return times / CAUSAL_SHARE - slow

@@ -79,7 +79,7 @@ def test_what_is_out_is_told_with_the_fact_that_does_it() -> None:
     assert "raybench" not in out_of(replace(FSDP, accumulation=1))
     slow = replace(FSDP, strategy="fsdp", gpu="A100", node_type=None, nics=1, nic_gbit=25.0, accumulation=1)
     assert out_of(slow)["torchtune"].why[0] == "gradients reduced in bf16"
-    assert out_of(slow)["torchtune"].faster > 1.29
+    assert out_of(slow)["torchtune"].faster > 1.25
     assert "torchtune" not in out_of(replace(slow, reduce_dtype="bf16"))
 
 

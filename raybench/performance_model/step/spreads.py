@@ -57,7 +57,7 @@ SPREADS: Mapping[str, Spread] = MappingProxyType(
         "other GPUs": Spread(slow=1.401, fast=1.327),
         # of 122 published trainings (python -m tests.performance_model.parallel.experts_fit), where starts are most
         # of their time or next to none of it, and what they differ by is in it
-        "experts": Spread(slow=1.708, fast=1.246),
+        "experts": Spread(slow=1.700, fast=1.255),
         "megatron-deepspeed": Spread(slow=1.943, fast=1.223),
         "torchtitan": Spread(slow=1.457, fast=1.230),
         "transformers": Spread(slow=1.592, fast=1.199),

@@ -5,6 +5,7 @@ architectures whose parameters are known one by one are read: a wrong count woul
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -27,10 +28,12 @@ def is_config(name: str) -> bool:
 
 
 def model_of_config(name: str) -> Transformer:
-    """The shape, of a file, a folder, a model in huggingface_hub's cache, or a released one by its name.
+    """The shape, of a file, a folder, a model in huggingface_hub's cache, or a released one by its name or its page.
 
     Raises UsageError where the file cannot be read, or is of an architecture that is not known.
     """
+    page = re.match(r"(?:https?://)?huggingface\.co/([^/?#]+/[^/?#]+)", name)
+    name = page[1] if page else name
     path = Path(name).expanduser()
     path = path / "config.json" if path.is_dir() else path
     released = released_id(name)

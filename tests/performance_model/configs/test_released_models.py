@@ -95,6 +95,17 @@ def test_a_file_goes_before_the_cache_and_the_cache_before_the_table(
     assert model_of_config("Qwen/Qwen2.5-32B").layers == 7
 
 
+@pytest.mark.parametrize("ending", ["", "/", "/tree/main", "/blob/main/config.json?download=true", "#usage"])
+def test_the_page_of_a_model_is_its_name(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address that is copied from a browser was looked for as a folder, https:/huggingface.co/."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    assert model_of_config(f"https://huggingface.co/Qwen/Qwen2.5-32B{ending}").layers == 64
+    with pytest.raises(UsageError, match=r"^--model Foo/Bar is not a file"):
+        model_of_config(f"https://huggingface.co/Foo/Bar{ending}")
+    with pytest.raises(UsageError, match=r"example\.org/Qwen/Qwen2\.5-32B"):
+        model_of_config(f"https://example.org/Qwen/Qwen2.5-32B{ending}")
+
+
 def test_a_name_that_is_nobodys_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(UsageError, match=r"^--model Foo/Bar is not a file, nor a released model"):

@@ -1,11 +1,17 @@
 """What nobody says of a plan's best way is told beside its figures, as ``raybench estimate`` tells it."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 
 from raybench.cli.planning.plan import command
+from raybench.documents.estimate import OtherPrograms
+from raybench.documents.loading import document_in
+from raybench.reports.builders.asked import Asked
+from raybench.reports.builders.estimates.training_plan import plan_screen
+from raybench.reports.model import Notes
 from tests.cli.planning.answered import answer
 from tests.cli.planning.planned import P5, planned
 
@@ -56,3 +62,22 @@ def test_the_program_that_is_printed_is_told_where_it_takes_longer_or_more() -> 
 def test_where_nothing_is_open_nothing_is_told_of_it(said: tuple[str, ...]) -> None:
     plan = planned(*said, code=1 if "llama-405b" in said else 0)
     assert (plan["not_said"], plan["open_tokens_per_second"], plan["other_programs"]) == ([], None, [])
+
+
+@pytest.mark.parametrize(
+    ("faster", "slower", "more", "told"),
+    [
+        (1.09, 1.2, 1.1, "; by trl up to 1.2x time, 1.1x memory"),
+        (1.0, 1.3, 1.0, "; by trl up to 1.3x time"),
+        (1.09, 1.0, 1.0, " tokens/s either way"),
+    ],
+)
+def test_a_screen_has_what_a_program_takes_more(faster: float, slower: float, more: float, told: str) -> None:
+    """``up to 0.92x time, 1.2x time`` stood there."""
+    plan = document_in(planned("gpt2", "--node-type", "p5.48xlarge"), "a plan")
+    other = OtherPrograms(
+        names=("trl",), faster=faster, slower=slower, more_memory=more, less_memory=1.0, why=("all of it",)
+    )
+    blocks = plan_screen(replace(plan, other_programs=(other,)), Asked()).blocks
+    texts = [note.text for block in blocks if isinstance(block, Notes) for note in block.items]
+    assert [text.endswith(told) for text in texts if text.startswith("not said: ")] == [True]

@@ -4,6 +4,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
+from raybench.documents.estimate import OtherPrograms
 from raybench.documents.training_plan import FewestNodes, TrainingPlan, TrainingWay
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.estimates.estimate import (
@@ -90,8 +91,14 @@ def _open_notes(plan: TrainingPlan, *, is_screen: bool = False) -> tuple[Block, 
     either = plan.open_tokens_per_second
     options = plan.not_said if either else ("--program",)
     told = [f"{_range(either)} tokens/s either way"] if either else []
-    told += [f"by {', '.join(one.names)} up to {one.how}" for one in plan.other_programs] if is_screen else []
+    told += [f"by {one.names[0]} up to {worse}" for one in plan.other_programs if is_screen and (worse := _worse(one))]
     return notes_of([f"not said: {', '.join(options)}: {'; '.join(told)}"] if told else [], tone="info")
+
+
+def _worse(one: OtherPrograms) -> str:
+    """``1.3x time, 1.1x memory``: what a program takes beyond what is told, of that alone."""
+    ratios = (("time", one.slower), ("memory", one.more_memory))
+    return ", ".join(f"{ratio:.2g}x {kind}" for kind, ratio in ratios if ratio > 1)
 
 
 def _in_time(plan: TrainingPlan) -> tuple[Block, ...]:

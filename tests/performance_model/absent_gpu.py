@@ -88,18 +88,19 @@ def build(folder: Path) -> Path:
 
 
 class Counted(TorchDispatchMode):
-    """The most bytes of the absent GPU's storages at once, looked at whenever there is a new one."""
+    """The most bytes of the absent GPU's storages at once, or of a CPU's, looked at whenever there is a new one."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cuda") -> None:
         super().__init__()
         self.peak = 0
+        self._device = device
         self._known: dict[int, StorageWeakRef] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         fresh = False
         for one in torch.utils._pytree.tree_leaves(result):
-            if isinstance(one, torch.Tensor) and one.device.type == "cuda":
+            if isinstance(one, torch.Tensor) and one.device.type == self._device:
                 reference = StorageWeakRef(getattr(one, "_local_tensor", one).untyped_storage())
                 fresh |= reference.cdata not in self._known
                 self._known[reference.cdata] = reference

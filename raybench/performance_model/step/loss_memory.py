@@ -16,10 +16,11 @@ _NOT_CAST_UP = 2
 # torch/distributed/tensor/parallel/loss.py). Forward: logits, in fp32, less their largest, the exponentials. Backward:
 # the log-softmax, zeros for the gradient, the exponentials and their sum.
 _SPREAD, _SPREAD_BACKWARD = 14, 16
-# transformers (ForCausalLMLoss): logits in fp32, the shifted copy, the log-softmax and its gradient. A model's outputs
-# are alive until the backward pass is over; published longest contexts of such runs have 15 to 17 bytes. From 4.49 on
-# (February 2025) labels are shifted and no logits copied: as the plain one.
-_SHIFTED, _KEPT_LOGIT = 14, 2
+# transformers (ForCausalLMLoss): beside the logits, which are alive with a model's outputs until the backward pass is
+# over, the shifted copy in fp32, the log-softmax and its gradient. Before 4.46, and where a program casts them, those
+# that are kept are in fp32 too; published longest contexts of such runs have 15 to 17 bytes. From 4.49 on (February
+# 2025) labels are shifted and no logits copied: as the plain one.
+_SHIFTED, _KEPT_LOGIT = 12, 4
 # The same where nothing is cast up: logits, the shifted copy, the log-softmax; then that, its gradient and theirs.
 _NARROW_COPIES = 3
 # Compiled with the model, cross entropy reads the logits as they are and gives their gradient so: torch.compile saves
@@ -143,7 +144,7 @@ class LossMemory:
             "autocast": plain - _NOT_CAST_UP,
             "compiled": _COMPILED_COPIES * each,
             "fused": _FUSED_COPIES * each,
-            "transformers": _SHIFTED,
+            "transformers": _SHIFTED + each,
             "transformers-whole": plain,
             "transformers-kept": _SHIFTED + _KEPT_LOGIT,
             "fused-fp32": _FUSED_FP32,

@@ -26,6 +26,7 @@ ZERO_LIVE = 10**9
 # OffloadActivations), and the next block's come back while one is in its backward pass.
 _BLOCKS_WHILE_OFFLOADED = 2
 _FP32_BYTES = 4
+AFTER_THE_STEP = frozenset({"update", "saving"})  # no activations are left then
 # Moments of a sharded step that include the gradients the backward pass has made so far.
 WITH_GRADIENTS = frozenset({"first block, backward", "embedding, backward", "embedding, reduce", "update"})
 
@@ -118,7 +119,7 @@ class Step:
         width = 2 * self.model.key_value_heads * self.model.head_size * self.setup.compute_bytes
         caches = float(self.setup.tokens * self.model.layers * width)
         last = caches + self.setup.tokens * self.model.vocabulary * _FP32_BYTES
-        if moment == "update":
+        if moment in AFTER_THE_STEP:
             return last
         new = caches if self.setup.checkpointing else 0.0  # else autograd keeps them
         return new + (last if moment == "loss" else 0.0)
@@ -217,7 +218,7 @@ def shard_moments(step: Step) -> dict[str, float]:
 
     The root (embeddings, last norm, output layer) stays gathered. One block computes while the next is gathered. A
     block's gradients are whole in the compute type, then copied for reduce_scatter; the copy is freed when the next
-    block's is made. The root's gradients are reduced last.
+    block's is made. The root's gradients are reduced last. When the model is saved, each rank may have all of it.
     """
     model, setup = step.model, step.setup
     loose = step.loose_gradients
@@ -237,6 +238,7 @@ def shard_moments(step: Step) -> dict[str, float]:
         0.0 if setup.lora_rank else (3 if model.tied else 2) * step.loss.table_cast_bytes
     )  # tied: both ends, their sum
     outer = 0.0 if setup.lora_rank else float(model.outer_parameters)
+    saving = {"saving": float(model.parameters * setup.stored_bytes)} if setup.gathers_to_save else {}
     added = step.whole_gradients
     before = step.activations(model.layers - 1) if model.layers > 1 else 0.0
     return {
@@ -257,4 +259,5 @@ def shard_moments(step: Step) -> dict[str, float]:
         "embedding, backward": root + table + copy + loose,
         "embedding, reduce": outer * (setup.compute_bytes + setup.reduced_bytes * (1 - 1 / step.shards)) + loose,
         "update": loose + step.temporaries,
+        **saving,
     }

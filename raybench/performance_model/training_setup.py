@@ -76,6 +76,9 @@ class TrainingSetup:
     # which keep a view of each gathered weight until the backward pass (deepspeed/runtime/zero/partition_parameters.py,
     # linear.py).
     graph_holds_weights: bool = False
+    # Each rank gathers all shards on its GPU, as they are stored, to save the model (FSDP's full state dict unless told
+    # otherwise).
+    gathers_to_save: bool = False
     # ZeRO-3's bucket of gradients is as large as DeepSpeed has it, whatever the loss: transformers' "auto" is not said.
     default_bucket: bool = False
     bucket_times: float = 1.0  # as large as their size are ZeRO-2's buckets: 4.5 from DeepSpeed 0.3.0 to 0.3.17

@@ -68,6 +68,7 @@ _KEEP_OUTPUTS = ("DLRover ATorch", "llama-cookbook 41 outputs kept")
 # In fp8 those whose weights are gathered in it, as their thread says.
 _DEFAULT_BUCKETS = ("gpjt liger",)  # its ds_config.json names no size
 _BUCKET_TIMES = {"DeepSpeed threads": 4.5}  # of DeepSpeed 0.3, October 2020
+_GATHER_TO_SAVE = ("FastChat 693",)  # transformers 4.28
 _WITH_LOOSE_EXPERTS = ("dbrx",)  # no linear layers, which bitsandbytes packs alone
 # Of what no column has: experts over a packed base are of 2024, when they were linear layers, or above.
 _SAID_OF_ALL = frozenset({"packs_experts"})
@@ -245,6 +246,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         adapter_dropout=row["source"] in _WITH_DROPOUT,
         autocast=not (row["source"] in _WITHOUT_AUTOCAST and row["strategy"] == "ddp" and row["kernels"] != "fused"),
         graph_holds_weights=row["source"] in _WITHOUT_ZERO_INIT and row["strategy"] == "zero3",
+        gathers_to_save=row["source"] in _GATHER_TO_SAVE,
         packs_experts=row["model"] not in _WITH_LOOSE_EXPERTS,
         default_bucket=row["source"] in _DEFAULT_BUCKETS and row["strategy"] == "zero3",
         bucket_times=_BUCKET_TIMES.get(row["source"], 1.0),

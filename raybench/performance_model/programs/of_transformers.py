@@ -17,6 +17,7 @@ from raybench.performance_model.programs.releases_of_transformers import (
     AXOLOTL_NEEDS,
     CUTS_OF_RELEASES,
     FMS_HF_TUNING_NEEDS,
+    GATHERED_TO_SAVE,
     LLAMA_FACTORY_NEEDS,
     LOSS_OF_RELEASES,
     MS_SWIFT_NEEDS,
@@ -48,6 +49,7 @@ _OF_ANY_TRAINER: tuple[Fact, ...] = (
 _WITHOUT_ATTENTION: tuple[Fact, ...] = (
     *_OF_ANY_TRAINER,
     *PACKED_EXPERTS,
+    *GATHERED_TO_SAVE,
     *TRAINER_OF_RELEASES,
     Fact(name="reduce_bytes", value=COMPUTED, source="accelerate/utils/dataclasses.py, set_mixed_precision",
          strategies=FSDP, is_default=True),

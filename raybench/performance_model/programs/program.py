@@ -55,6 +55,7 @@ LABELS = SIZES | {
     "whole_attention": "attention of all scores",
     "flash_attention": "flash attention",
     "upcast": "base cast up",
+    "gathers_to_save": "whole model gathered to be saved",
     "default_bucket": "buckets of DeepSpeed's size",
     "packing": "packing",
     "packs_experts": "experts in few bits",

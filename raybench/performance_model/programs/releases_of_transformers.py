@@ -87,6 +87,11 @@ PACKED_EXPERTS: tuple[Fact, ...] = (
     Fact(name="packs_experts", value=True, methods=("qlora",), releases=until("5"),
          source="transformers/models/mixtral/modeling_mixtral.py: a list of nn.Linear up to 4"),
 )  # fmt: skip
+GATHERED_TO_SAVE: tuple[Fact, ...] = (
+    Fact(name="gathers_to_save", value=True, strategies=FSDP, methods=("full",), releases=until("4.30"),
+         source="transformers/trainer.py, save_model: FSDP's state_dict() on each GPU, up to 4.29; accelerate's plugin "
+         "gathers in the CPU's memory since"),
+)  # fmt: skip
 # Of the Trainer. With DeepSpeed, whose file may name an optimizer of its own, that stays open.
 TRAINER_OF_RELEASES: tuple[Fact, ...] = (
     Fact(name="fused_optimizer", value=False, strategies=_WITHOUT_ZERO, releases=until("4.32"), is_open=True,

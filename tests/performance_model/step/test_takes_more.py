@@ -132,3 +132,19 @@ def test_buckets_of_deepspeed_0_3_were_larger() -> None:
     setup = replace(request.setup, bucket_times=4.5)
     old, new = (estimate_memory(request.model, one, request.layout).buffers for one in (setup, request.setup))
     assert old - new == 3.5 * 2 * 2 * ZERO_BUCKET
+
+
+@pytest.mark.parametrize(("release", "ranks", "fits"), [("4.29", 4, False), ("4.29", 8, True), ("4.30", 4, True)])
+def test_a_model_that_each_gpu_gathers_to_be_saved_needs_room_beside_its_shards(
+    release: str, ranks: int, fits: bool
+) -> None:
+    """LLaMA 7B was trained on GPUs of 40 GB, and could not be saved (tatsu-lab/stanford_alpaca issue 65)."""
+    found = told(
+        KEYS_OF_THEIR_OWN, "a100-40gb", program=f"transformers=={release}", strategy="fsdp", world_size=ranks,
+        activation_checkpointing=True, sequence_length=2048, no_flash_attention=False,
+    )  # fmt: skip
+    assert (found.memory.fullest_moment == "saving") is (release == "4.29")
+    if release == "4.29":
+        whole = 4 * found.request.model.parameters
+        assert found.memory.allocated == pytest.approx(whole * (1 + 3 / ranks), rel=0.01)
+    assert found.fits is fits

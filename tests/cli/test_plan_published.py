@@ -94,18 +94,21 @@ def test_qwen_32b_is_sharded_or_cut_within_a_node() -> None:
 
 @pytest.mark.parametrize(
     ("options", "stages"),
-    [(P5, 2), (f"{P5} --samples-per-step 128", 4), ("--nodes 8 --node-type p5.48xlarge", 2)],
+    [(P5, (2, 4)), (f"{P5} --samples-per-step 128", (4,)), ("--nodes 8 --node-type p5.48xlarge", (2,))],
 )
-def test_mixtral_spreads_experts_within_a_node_and_its_pipeline_over_nodes(options: str, stages: int) -> None:
+def test_mixtral_spreads_experts_within_a_node_and_its_pipeline_over_nodes(
+    options: str, stages: tuple[int, ...]
+) -> None:
     """Megatron-Core's example for 32 H100 (its moe/README.md) and NVIDIA's recipe for 64: TP 1, EP 8, PP 4.
 
-    On 64, and on 32 with as many samples a step as a plan assumes, two stages fit as well, as fast as far as can be
-    told: the plan cuts less, as with --program megatron-lm.
+    On 64 two stages fit as well, as fast as far as can be told: the plan cuts less, as with --program megatron-lm. On
+    32, with as many samples a step as a plan assumes, either is first by a hundredth of the time.
     """
     plan = planned("mixtral-8x7b", f"{options} --sequence-length 4096")
     best = plan["ways"][0]
     cuts = [best[f"{kind}_parallel"] for kind in ("tensor", "expert", "pipeline")]
-    assert (best["strategy"], best["activation_checkpointing"], cuts) == ("zero1", False, [1, 8, stages])
+    assert (best["strategy"], best["activation_checkpointing"]) == ("zero1", False)
+    assert cuts in [[1, 8, one] for one in stages]
     assert best["batch_size"] == 1
     assert "--expert-model-parallel-size 8" in plan["launch"][1]
 

@@ -149,6 +149,7 @@ class TrainingSetup:
     # stays in the 16 bits of its logits.
     loss: Loss = "plain"
     loss_open: bool = False  # nobody says which: memory has ``loss``, times lie between it and a fused one
+    loss_at_most: bool = False  # of one that nobody says, memory has what takes most
     # A plain loss in a loop of one's own, of which nobody says whether it is compiled with the model (mostly so),
     # whether it is given logits in fp32, and whether a variable holds these until the backward pass is over.
     own_loop: bool = False
@@ -317,6 +318,16 @@ class TrainingSetup:
     def compiles_loss(self) -> bool:
         """Whether the loss is compiled with the model: of who compiles and says no loss, or plain, nearly always."""
         return bool(self.compiled) and self.loss == "plain" and (self.loss_open or self.own_loop)
+
+    @property
+    def takes_fused_loss(self) -> bool:
+        """Whether the loss that nobody says is told as a fused one: that of fused kernels mostly is.
+
+        Liger, flash-attn, Apex and Transformer Engine have one beside their other kernels. Not with ZeRO-1, which is
+        mostly Megatron-LM's, with a loss in fp32.
+        """
+        own = self.compiled or self.strategy == "zero1" or self.loss not in ("plain", "transformers")
+        return self.loss_open and self.kernels == "fused" and not own and not self.loss_at_most
 
     @property
     def has_wide_scores(self) -> bool:

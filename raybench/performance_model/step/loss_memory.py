@@ -139,6 +139,8 @@ class LossMemory:
     def _bytes_per_logit(self, plain: int) -> float:
         """``plain``: what cross entropy in fp32 takes."""
         each = self.setup.compute_bytes
+        if self.setup.takes_fused_loss:
+            return float(_FUSED_COPIES * each)
         taken = {
             "plain": _COMPILED_COPIES * each if self.setup.compiles_loss else plain,
             "autocast": plain - _NOT_CAST_UP,

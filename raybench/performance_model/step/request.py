@@ -146,6 +146,8 @@ def most_setup(setup: TrainingSetup) -> TrainingSetup:
     Programs that compile block by block leave it out: PrimeIntellect-ai/prime-rl, whose cross entropy on logits in fp32
     took twice the memory of a compiled one. A loop of one's own may hold its logits.
     """
+    if setup.takes_fused_loss:
+        return replace(setup, loss_at_most=True)
     if setup.compiles_loss and setup.loss_open:
         return replace(setup, loss="transformers")
     return replace(setup, own_loop=False, keeps_logits=setup.own_loop) if setup.own_loop else setup

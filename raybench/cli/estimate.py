@@ -91,6 +91,9 @@ _OPTIONS: list[Any] = [
     click.option("--gradient-dtype", type=click.Choice(["fp32", "bf16", "fp16"]), help="Type in which ZeRO-1 and 2 add "
                  "gradients up, such as DeepSpeed's grad_accum_dtype.  [default: of DeepSpeed, that of the "
                  "computation; of a model that is cut, --reduce-dtype's]"),
+    click.option("--use-precision-aware-optimizer/--no-use-precision-aware-optimizer", default=None, help="Megatron-LM "
+                 "shards, of fp32 weights, the 16 bits that those in bf16 lack, with the optimizer state "
+                 "(zero1); moments are of --optimizer-dtype.  [default: the program's, else no]"),
     click.option("--cpu-offload", type=click.Choice(["none", "optimizer", "all"]), default="none", show_default=True,
                  help="Keep the optimizer state in the CPU's memory, or (fsdp, ZeRO-3) all that is sharded."),
     click.option("--activation-checkpointing", is_flag=True, help="Keep only each block's input and compute it again."),
@@ -99,6 +102,9 @@ _OPTIONS: list[Any] = [
     click.option("--recompute-modules", metavar="NAME,...", help="Compute these modules of each block again, as "
                  "Megatron-LM's --recompute-granularity selective does: core_attn, layernorm, mla_up_proj, mlp, moe, "
                  "moe_act, shared_experts."),
+    click.option("--activation-func-fp8-input-store/--no-activation-func-fp8-input-store", default=None, help="SwiGLU "
+                 "keeps what it reads in 8 bits (Megatron-LM's; FP8_ACT of MLPerf's recipes).  [default: unknown with "
+                 "--dtype fp8, the least counts with it; else no]"),
     click.option("--masked-attention/--no-masked-attention", default=None, help="Attention that is given a mask, as "
                  "transformers' sdpa is with padded samples (not with packing or flash_attention_2): all scores, by a "
                  "slower kernel (or by cuDNN's with --native-attention, on Hopper and later).  [default: unknown where "

@@ -227,7 +227,9 @@ def _weighs_within(setup: TrainingSetup) -> bool:
 
 def inner_widths(model: Transformer, setup: TrainingSetup) -> float:
     """Elements of the compute type per element of the inner width: gate, its SiLU, up, the product; GELU's two."""
-    before = (2 if setup.keeps_least else 3) if model.gated else 1
+    before: float = (2 if setup.keeps_least else 3) if model.gated else 1
+    if setup.has_8bit_inner and model.gated:  # gate and up, of which SiLU is computed again (fused_bias_swiglu.py)
+        before = 2 / setup.compute_bytes
     return before + setup.input_bytes / setup.compute_bytes
 
 

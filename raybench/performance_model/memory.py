@@ -276,7 +276,7 @@ class Held:
         if setup.is_zero:
             spread = state_share if setup.strategy == "zero2" else share
             gradients = setup.trainable(model) * spread * setup.gradient_bytes
-            state += trained * setup.parameter_bytes if setup.parameter_bytes > setup.compute_bytes else 0.0
+            state += trained * setup.master_bytes
         parameters = _parameters(model, setup) * share
         is_paged = setup.optimizer.startswith("paged-")  # to the CPU wherever the GPU has no room for it
         if setup.offload == "optimizer" and setup.offloads_gradients:
@@ -299,7 +299,8 @@ def state_bytes(setup: TrainingSetup) -> float:
 def _parameters(model: Transformer, setup: TrainingSetup) -> float:
     """Bytes of all parameters before sharding."""
     if not setup.lora_rank:
-        return float(model.parameters * setup.stored_bytes)
+        narrow = model.linear_parameters * (setup.stored_bytes - 1) if setup.has_8bit_weights else 0
+        return float(model.parameters * setup.stored_bytes - narrow)
     adapters = model.lora_parameters(setup.lora_rank, setup.lora_targets) * setup.stored_bytes
     if not setup.quantized:
         return float(model.parameters * setup.frozen_bytes + adapters)

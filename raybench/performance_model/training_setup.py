@@ -107,6 +107,12 @@ class TrainingSetup:
     # Stored scores are those of PyTorch's kernel of last resort, which computes all of attention in fp32.
     math_attention: bool = False
     has_8bit_inputs: bool = False  # fp8: linear layers keep their inputs in it (Transformer Engine)
+    has_8bit_weights: bool = False  # fp8: and their weights, without a copy in 16 bits (--fp8-param-gather)
+    # SwiGLU keeps its input in fp8 (Megatron-LM's --activation-func-fp8-input-store, MLPerf's FP8_ACT).
+    has_8bit_inner: bool = False
+    # Sharded fp32 weights are the 16 bits that those in bf16 lack: store_param_remainders of Megatron-Core's
+    # --use-precision-aware-optimizer and of Apex's distributed Adam.
+    stores_remainders: bool = False
 
     # Optimizer.
     optimizer: Optimizer = "adamw"
@@ -238,6 +244,13 @@ class TrainingSetup:
     def stored_bytes(self) -> int:
         """An element of the parameters that forward and backward passes are given."""
         return self.compute_bytes if self.is_zero or self.has_optimizer_weights else self.parameter_bytes
+
+    @property
+    def master_bytes(self) -> int:
+        """An element of the fp32 weights that ZeRO-1 and 2 shard with the optimizer state."""
+        if self.parameter_bytes <= self.compute_bytes:
+            return 0
+        return self.parameter_bytes - (self.compute_bytes if self.stores_remainders and not self.is_deepspeeds else 0)
 
     @property
     def adds_up_whole(self) -> bool:

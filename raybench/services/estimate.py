@@ -78,6 +78,8 @@ class EstimateOptions:
     activation_checkpointing: bool = False
     selective_checkpointing: bool = False
     recompute_modules: str | None = None
+    activation_func_fp8_input_store: bool | None = None
+    use_precision_aware_optimizer: bool | None = None
     offload_activations: bool = False
     no_flash_attention: bool | None = None
     native_attention: bool | None = None
@@ -234,6 +236,8 @@ def _said(options: EstimateOptions) -> frozenset[str]:
         "reduce_bytes": options.reduce_dtype,
         "parameter_bytes": options.parameter_dtype,
         "moment_bytes": options.optimizer_dtype,
+        "stores_remainders": options.use_precision_aware_optimizer,
+        "has_8bit_inner": options.activation_func_fp8_input_store,
         "reduces_each": options.reduce_each,
         "bucket_view": options.bucket_view,
         "sequence_parallel": options.sequence_parallel,

@@ -26,6 +26,8 @@ _CUTS = ("tensor", "pipeline", "virtual_stages", "context", "expert")
 _RECOMPUTED = {"none": 0.0, "full": 1.0, "every-second": 0.5, "every-third": 1 / 3, "selective": 0.0, "core_attn": 0.0}
 # Of the adapters, as their scripts have it by default.
 _WITH_DROPOUT = (
+    "MLPerf v5.0",
+    "MLPerf v5.0 FP8_ACT",
     "LitGPT",
     "LitGPT threads",
     "ROCm-blogs",
@@ -38,7 +40,7 @@ _WITH_DROPOUT = (
     *("Vertex OpenLLaMA", "llama-cookbook 41", "llama-cookbook 41 outputs kept", "alpaca-lora", "Chinese-Vicuna"),
     *("TRL 824", "llama-cookbook issue 835"),
 )
-_JOINED = ("LitGPT", "LitGPT threads", "lightning-thunder", "lit-llama")
+_JOINED = ("LitGPT", "LitGPT threads", "lightning-thunder", "lit-llama", "MLPerf v5.0", "MLPerf v5.0 FP8_ACT")
 # Under FSDP's first form with transformers' reentrant checkpointing, adapters wrapped on their own as peft does:
 # the sources, and of which methods (PEFT's scripts take it for QLoRA only).
 _HOLDS_INPUTS: dict[str, tuple[str, ...]] = {"fms-acceleration": ("lora", "qlora"), "PEFT": ("qlora",)}
@@ -72,6 +74,7 @@ _GATHER_TO_SAVE = ("FastChat 693",)  # transformers 4.28
 _WITH_LOOSE_EXPERTS = ("dbrx",)  # no linear layers, which bitsandbytes packs alone
 # Of what no column has: experts over a packed base are of 2024, when they were linear layers, or above.
 _SAID_OF_ALL = frozenset({"packs_experts"})
+_INNER_8BIT = ("MLPerf v5.0 FP8_ACT",)  # FP8_ACT=1 of its configurations: activation_func_fp8_input_store
 _GATHER_8BIT = ("lightning-thunder threads",)
 _WITHOUT_ZERO_INIT = ("chenyaofo", "gpjt", "gpjt liger")
 # transformers from 4.40.0 (April 2024) to the summer gave sdpa a mask whether a sample was padded or not.
@@ -252,6 +255,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         bucket_times=_BUCKET_TIMES.get(row["source"], 1.0),
         dtensors=True if row["source"] in _DTENSORS else None,
         gathers_8bit=row["source"] in _GATHER_8BIT and row["dtype"] == "fp8",
+        has_8bit_inner=row["source"] in _INNER_8BIT,
         keeps_outputs=row["source"] in _KEEP_OUTPUTS and row["strategy"] == "fsdp",
         base_bytes=4 if row["source"] in _WIDE_BASE else 0,
         joined_projections=row["source"] in _JOINED,

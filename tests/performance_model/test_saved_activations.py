@@ -12,6 +12,7 @@ import pytest
 
 from raybench.performance_model.activations import (
     block_activation_bytes_per_token,
+    feedforward_bytes_per_token,
     passing_bytes_per_token,
     selective_bytes_per_token,
 )
@@ -68,6 +69,45 @@ def test_a_blocks_saved_bytes_are_those_of_the_formula(name: str, precision: str
     assert saved_bytes(shape, torch.float32 if is_cast else torch.bfloat16, context) == pytest.approx(
         expected, rel=0.03
     )
+
+
+class NarrowSwiGLU(torch.autograd.Function):
+    """SwiGLU of gate and up side by side, which it keeps in 8 bits, or as they are."""
+
+    @staticmethod
+    def forward(ctx, joined, is_narrow):
+        ctx.save_for_backward(joined.to(torch.float8_e4m3fn) if is_narrow else joined)
+        gate, up = joined.chunk(2, dim=-1)
+        return torch.nn.functional.silu(gate) * up
+
+    @staticmethod
+    def backward(ctx, passed):
+        gate, up = (half.detach().requires_grad_() for half in ctx.saved_tensors[0].to(passed.dtype).chunk(2, dim=-1))
+        with torch.enable_grad():
+            again = torch.nn.functional.silu(gate) * up
+        return torch.cat(torch.autograd.grad(again, (gate, up), passed), dim=-1), None
+
+
+@pytest.mark.parametrize("is_narrow", [False, True])
+def test_a_swiglu_that_keeps_its_input_in_8_bits_saves_half_of_it(is_narrow: bool) -> None:
+    """Megatron-LM's activation_func_fp8_input_store; the MLP's own input is not part of what is compared."""
+    joined = torch.nn.Linear(WIDTH, 2 * GATED.feedforward, bias=False, dtype=torch.bfloat16)
+    down = torch.nn.Linear(GATED.feedforward, WIDTH, bias=False, dtype=torch.bfloat16)
+    hidden = torch.randn(BATCH * LENGTH, WIDTH, dtype=torch.bfloat16, requires_grad=True)
+    own = {one.untyped_storage().data_ptr() for one in (joined.weight, down.weight, hidden)}
+    kept: dict[int, int] = {}
+
+    def pack(tensor):
+        if tensor.untyped_storage().data_ptr() not in own:
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = down(NarrowSwiGLU.apply(joined(hidden), is_narrow))
+    output.sum().backward()
+    setup = TrainingSetup(batch_size=BATCH, sequence_length=LENGTH, parameter_bytes=2, kernels="fused",
+                          keeps_least=True, has_8bit_inner=is_narrow)  # fmt: skip
+    assert sum(kept.values()) == feedforward_bytes_per_token(GATED, setup) * setup.tokens
 
 
 class Adapted(torch.nn.Module):

@@ -51,6 +51,12 @@ PACKED: dict[str, Any] = {**ON_EIGHT, "lora_rank": 16}
         ({**ON_EIGHT, "strategy": "distributed-optimizer"}, "gradients", 4 * LLAMA),  # Megatron-LM's name for it
         ({**ON_EIGHT, "strategy": "Distributed_Optimizer", "gradient_dtype": "bf16"}, "gradients", 2 * LLAMA),
         ({**ON_EIGHT, "strategy": "zero2", "gradient_dtype": "fp32"}, "gradients", 4 * LLAMA / 8),
+        ({**ON_EIGHT, "strategy": "zero1", "program": "nemo"}, "optimizer_state", 12 * LLAMA / 8),
+        (
+            {**ON_EIGHT, "strategy": "zero1", "program": "nemo", "use_precision_aware_optimizer": True},
+            "optimizer_state",
+            10 * LLAMA / 8,  # of fp32 weights the 16 bits that those in bf16 lack
+        ),
         ({**PACKED, "base_dtype": "int8"}, "parameters", (LLAMA + (LLAMA - 6_979_321_856)) / 8),
         ({**PACKED}, "parameters", 2 * LLAMA / 8),
         ({**PACKED, "base_dtype": "bf16"}, "parameters", 2 * LLAMA / 8),
@@ -62,6 +68,27 @@ PACKED: dict[str, Any] = {**ON_EIGHT, "lora_rank": 16}
 def test_what_is_stored_in_another_type_is_as_large_as_that(options: dict[str, Any], part: str, size: float) -> None:
     memory = estimate(EstimateOptions(**options)).report.memory
     assert getattr(memory, part) == pytest.approx(size, rel=0.03)  # adapters, scales and padding
+
+
+NVIDIAS: dict[str, Any] = {"gpu": "h100", "memory": "80G", "program": "nemo", "strategy": "zero1"}
+
+
+def test_what_nvidias_recipes_train_is_open_until_the_type_of_its_gradients_is_said() -> None:
+    """Its recipes have fp32 and bf16 both; in fp32 Llama 405B on 512 H100 needs more than there is."""
+    asked = EstimateOptions(**NVIDIAS, model="llama-3.1-405b", world_size=512, tensor_parallel=8, pipeline_parallel=8,
+                            context_parallel=2, virtual_stages=8, accumulation=64, sequence_length=8192)  # fmt: skip
+    assert estimate(asked).report.memory.fits is None
+    assert estimate(replace(asked, gradient_dtype="fp32")).report.memory.fits is False
+
+
+def test_what_swiglu_keeps_of_a_computation_in_fp8_is_open_until_it_is_said() -> None:
+    """Llama 2 70B of MLPerf v5.0 on a B200, which held 168.8 GiB with it."""
+    asked = EstimateOptions(model="meta-llama/Llama-2-70b-hf", gpu="b200", strategy="ddp", lora_rank=16,
+                            lora_targets="q_proj,k_proj,v_proj,o_proj", base_dtype="fp8", dtype="fp8",
+                            lora_dropout=True, program="nemo", sequence_length=8192)  # fmt: skip
+    stores, keeps = (replace(asked, activation_func_fp8_input_store=is_so) for is_so in (True, False))
+    assert [estimate(one).report.memory.fits for one in (asked, keeps)] == [None, False]
+    assert estimate(stores).report.memory.allocated / 2**30 == pytest.approx(168.8, rel=0.03)
 
 
 @pytest.mark.parametrize(("batch", "more"), [(64, 0.0), (1, 4.0)])
@@ -138,6 +165,9 @@ _OF_COST = ("per_epoch", "per_million_tokens")
     ("options", "said"),
     [
         ({"gradient_dtype": "bf16"}, "of zero1 and zero2"),
+        ({"use_precision_aware_optimizer": True, "strategy": "fsdp"}, "take zero1"),
+        ({"use_precision_aware_optimizer": True, "strategy": "zero1", "dtype": "fp16"}, "take --dtype bf16"),
+        ({"activation_func_fp8_input_store": True, "model": "gpt2"}, "of SwiGLU"),
         ({"optimizer": "sgd", "optimizer_dtype": "bf16"}, "no moments"),
         ({"optimizer": "adamw-8bit", "optimizer_dtype": "bf16"}, "8 bits"),
         ({"base_dtype": "int8"}, "--lora-rank"),

@@ -30,6 +30,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--dtype", "--op", "--operation", "--root", "--placement", "--method", "--optimizer", "--optimizer-dtype",
         "--gradient-dtype", "--gradient-accumulation-steps", "--offload-activations", "--mean-tokens",
         "--activation-checkpointing", "--selective-checkpointing", "--recompute-modules",
+        "--activation-func-fp8-input-store", "--use-precision-aware-optimizer",
         "--samples-per-step", "--tokens", "--samples",
         "--epochs", "--to", "--layouts", "--modes", "--compression", "--endpoint", "--keep-checkpoints",
     ),

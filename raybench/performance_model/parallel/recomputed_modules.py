@@ -70,7 +70,8 @@ def _feedforward_bytes_dropped(model: Transformer, setup: TrainingSetup) -> floa
     if "shared_experts" in names:
         dropped += whole - feedforward_bytes_per_token(replace(model, shared_feedforward=0, shared_gate=False), setup)
     if "moe_act" in names:
-        given = (inner_widths(model, setup) - (2 if model.gated else 1)) * setup.compute_bytes
+        kept = inner_widths(model, replace(setup, has_8bit_inner=False)) - (2 if model.gated else 1)
+        given = kept * setup.compute_bytes
         given -= 0 if "down_proj" in inputs_kept(model, setup) else setup.input_bytes
         dropped += model.experts_per_token * model.feedforward * given
     return dropped

@@ -56,7 +56,11 @@ MEGATRON_BRIDGE = Program(
         Fact(name="native_attention", value=True, source="src/megatron/bridge/recipes/llama/h100/llama3.py, "
              "attention_backend of Transformer Engine", is_default=True),
         Fact(name="gradient_bytes", value=4, source="src/megatron/bridge/training/mixed_precision.py, "
-             "grad_reduce_in_fp32", is_default=True),
+             "grad_reduce_in_fp32; bf16 in src/megatron/bridge/perf_recipes/_common.py and NeMo's performance recipes",
+             is_open=True),
+        Fact(name="stores_remainders", value=False, source="src/megatron/bridge/recipes/llama/h100/llama3.py, "
+             "use_precision_aware_optimizer; on in perf_recipes of models with experts, and with bf16 in NeMo's "
+             "scripts/performance/helpers.py", strategies=("zero1",), is_open=True),
         *OF_MEGATRON_CORE,
     ),
 )  # fmt: skip

@@ -48,6 +48,7 @@ LABELS = SIZES | {
     "joined_projections": "joined projections",
     "keeps_least": "leanest kernels",
     "has_8bit_inputs": "inputs kept in 8 bits",
+    "stores_remainders": "fp32 weights as the bits that bf16 ones lack",
     "on_streams": "gathered on streams",
     "holds_inputs": "inputs held by hooks",
     "wide_norms": "norms in fp32",

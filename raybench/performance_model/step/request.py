@@ -172,14 +172,25 @@ def least_model(request: EstimateRequest) -> Transformer:
     return request.model if request.dropout_known else replace(request.model, drops=False)
 
 
-def _opened(taken: tuple[Fact, ...]) -> dict[str, Any]:
+def _opened(request: EstimateRequest) -> dict[str, Any]:
     """Of the setup, by what its program's releases or users leave open: what takes less."""
     found: dict[str, Any] = {
-        fact.name: not fact.value for fact in taken if fact.is_open and isinstance(fact.value, bool)
+        fact.name: not fact.value for fact in request.taken if fact.is_open and isinstance(fact.value, bool)
     }
-    if any(fact.name == "frozen_inputs" and fact.is_open for fact in taken):
+    if any(fact.name == "frozen_inputs" and fact.is_open for fact in request.taken):
         found["frozen_inputs"] = "dropped"
+    if request.dtype != "bf16":  # weights in fp8 lack more than 16 bits of fp32, and fp16 ones are no part of it
+        found.pop("stores_remainders", None)
     return {name: value for name, value in found.items() if name != "drops"}  # which is the model's
+
+
+def _in_8_bits(lean: TrainingSetup, request: EstimateRequest) -> TrainingSetup:
+    """What Megatron-LM may hold in fp8 as well, of a computation in it: weights, and what SwiGLU reads."""
+    may_be_megatrons = request.program is None or request.program.recomputes_modules
+    if request.dtype != "fp8" or not may_be_megatrons or lean.is_sharded:
+        return lean
+    inner = lean.has_8bit_inner or "has_8bit_inner" not in request.said
+    return replace(lean, has_8bit_weights=not lean.lora_rank, has_8bit_inner=inner)
 
 
 def least_setup(request: EstimateRequest) -> TrainingSetup:
@@ -198,6 +209,7 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
         lean = replace(lean, kernels="fused", upcast=False, wide_scores=False)
     if lean.kernels == "fused":
         lean = replace(lean, keeps_least=True, has_8bit_inputs=request.dtype == "fp8")
+        lean = _in_8_bits(lean, request)
     if request.dtype == "fp8" and lean.strategy.startswith("fsdp"):
         lean = replace(lean, gathers_8bit=True)
     open_gradients = lean.is_zero and not request.gradients_known and not shards_anyway
@@ -209,5 +221,5 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
         lean = replace(lean, fused_optimizer=True)  # as most programs', and DeepSpeed's own
     if not request.adapter_dropout_known:
         lean = replace(lean, adapter_dropout=False)
-    lean = replace(lean, **_opened(request.taken))
+    lean = replace(lean, **_opened(request))
     return replace(lean, loss=_least_loss(lean) if request.loss_known else "chunked")

@@ -73,9 +73,13 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
         selective=options.selective_checkpointing,
         recompute_modules=() if options.recompute_modules is None else modules_of(options.recompute_modules),
         offload=options.cpu_offload,
+        has_8bit_inner=bool(options.activation_func_fp8_input_store),
+        stores_remainders=_stores_remainders(options),
         sequence_parallel=options.sequence_parallel,
     )
     check_modules(model, setup)
+    if setup.has_8bit_inner and not model.gated:
+        raise UsageError(f"--activation-func-fp8-input-store is of SwiGLU, and {model.name} has none; leave it out")
     return heaviest(setup, kernels_known=options.kernels is not None, loss_known=options.loss is not None)
 
 
@@ -110,6 +114,24 @@ def _moment_bytes(options: "EstimateOptions") -> int:
         has = "moments in 8 bits" if options.optimizer != "sgd" else "no moments"
         raise UsageError(f"--optimizer {options.optimizer} has {has}; leave --optimizer-dtype out")
     return BYTES[options.optimizer_dtype]
+
+
+def _stores_remainders(options: "EstimateOptions") -> bool:
+    """Whether the optimizer has the 16 bits of its fp32 weights that those in bf16 lack."""
+    from raybench.performance_model.parallel.strategies import strategy_named
+
+    asked = bool(options.use_precision_aware_optimizer)
+    if asked and options.strategy is not None and strategy_named(options.strategy) != "zero1":
+        raise UsageError(
+            f"--use-precision-aware-optimizer is of Megatron-LM's distributed optimizer, and --strategy is "
+            f"{options.strategy}; take zero1"
+        )
+    if asked and (options.dtype != "bf16" or options.parameter_dtype not in (None, "fp32")):
+        raise UsageError(
+            "--use-precision-aware-optimizer keeps what bf16 weights lack of fp32; take --dtype bf16 and "
+            "--parameter-dtype fp32, or leave it out"
+        )
+    return asked
 
 
 def _keeps_gradients(options: "EstimateOptions", strategy: str) -> bool:

@@ -80,6 +80,7 @@ def as_user_says(run: PublishedRun, program: str | None, *, released: bool = Fal
     setup = TrainingSetup(
         **{name: getattr(hand.setup, name) for name in _SAID},
         compiled=hand.setup.compiled if program else None,
+        has_8bit_inner=hand.setup.has_8bit_inner and program is not None,
         bucket_view=True,
         adapter_dropout=True,  # as nobody says it
         gradients_kept=hand.setup.gradients_kept or (hand.setup.strategy == "ddp" and hand.layout.world_size > 1),
@@ -89,6 +90,7 @@ def as_user_says(run: PublishedRun, program: str | None, *, released: bool = Fal
         stored = True if hand.setup.flash_attention else None
         setup = replace(setup, flash_attention=True, frozen_inputs="dropped")
     known = {"compiled": setup.compiled, "sequence_parallel": hand.setup.sequence_parallel, "flash_attention": stored}
+    known["has_8bit_inner"] = setup.has_8bit_inner or None
     said = {name for name, value in known.items() if value is not None}
     request = replace(hand, setup=setup, kernels_known=False, loss_known=False, gradients_known=False, reduce_bytes=4)
     request = replace(request, adapter_dropout_known=False, streams_known=False)

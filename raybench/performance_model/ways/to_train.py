@@ -8,7 +8,7 @@ from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.ways.cut import cut_ways, has_replicas, is_held
 from raybench.performance_model.ways.micro_batch import largest_way
 from raybench.performance_model.ways.ranking import preference, ranked
-from raybench.performance_model.ways.uncut import uncut_requests
+from raybench.performance_model.ways.uncut import preference_by_torchtitan, uncut_requests
 from raybench.performance_model.ways.way import Way
 
 AsRun = Callable[[EstimateRequest], EstimateRequest]
@@ -28,11 +28,12 @@ def ways_to_train(
     ``request``: model, machine, and what does not change. Each way has the largest micro-batch that fits and divides
     the samples of a rank and step, or one that leaves a tenth of the memory. Of ways that are as fast within 5 %, the
     simpler one comes first. What leaves less room, cuts the model, or shards as DeepSpeed does, has to be faster by a
-    tenth. Of those that cut it, which are looked for where ``cut`` says so, the best few are kept. Of fewer samples
-    than ranks these alone are possible. Selective checkpointing is tried where torchtitan has the model; of
-    Megatron-LM's, half of the blocks recomputed, and modules that are asked for in place of nothing. ``as_run``: a way
-    that cuts nothing with what is known of how it is run. ``fitting_only``: no other ways than those that are sure to
-    fit, which is much faster. ``on_sagemaker``: the machine is one of AWS, so that SageMaker's library is an answer.
+    tenth. Of those that cut it, which are looked for where ``cut`` says so, the best few are kept: torchtitan's where
+    they are faster than its own without a cut. Of fewer samples than ranks these alone are possible. Selective
+    checkpointing is tried where torchtitan has the model; of Megatron-LM's, half of the blocks recomputed, and modules
+    that are asked for in place of nothing. ``as_run``: a way that cuts nothing with what is known of how it is run.
+    ``fitting_only``: no other ways than those that are sure to fit, which is much faster. ``on_sagemaker``: the machine
+    is one of AWS, so that SageMaker's library is an answer.
     Raises UsageError for samples that no way can spread over its replicas.
     """
     samples, rest = divmod(samples_per_step, request.layout.world_size)
@@ -41,7 +42,10 @@ def ways_to_train(
     if cut and request.memory_bytes is not None:
         plain = max((preference(way) for way in ways if way.fits), default=0.0)
         spread = cut_requests(request, on_sagemaker=on_sagemaker)
-        ways += cut_ways(spread, samples_per_step, plain, alone=bool(rest), fitting_only=fitting_only)
+        own = 0.0 if rest else preference_by_torchtitan(request, samples, ways)
+        ways += cut_ways(
+            spread, samples_per_step, plain, alone=bool(rest), fitting_only=fitting_only, plain_of_torchtitan=own
+        )
     if not ways and not fitting_only:
         raise _not_spread(samples_per_step, request.layout.world_size)
     return ranked(ways)

@@ -1,13 +1,17 @@
 """Ways that leave the model whole: each strategy, with activations kept and computed again. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.programs.program import usual_strategy
 from raybench.performance_model.programs.taken import refused, with_program
+from raybench.performance_model.programs.torchtitan import by_torchtitan
 from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.ways.micro_batch import largest_way
+from raybench.performance_model.ways.ranking import WORTH_IT, preference
 from raybench.performance_model.ways.recomputed import all_again, nothing_again, selectively_recomputed
+from raybench.performance_model.ways.way import Way
 
 
 def uncut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
@@ -23,6 +27,23 @@ def uncut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
         part = selectively_recomputed(asked)
         if part is not None:
             yield part
+
+
+def preference_by_torchtitan(request: EstimateRequest, samples: int, ways: Sequence[Way]) -> float:
+    """How torchtitan's own full shards are preferred, as other software, of those among ``ways`` that fit by any.
+
+    0 where there are none, or torchtitan has not the model.
+    """
+    shards = [way for way in ways if way.fits and way.estimate.request.setup.strategy == "fsdp"]
+    in_part = [preference(way) for way in shards if way.estimate.request.setup.selective]
+    whole = {way.estimate.request.setup.checkpointing for way in shards if not way.estimate.request.setup.selective}
+    found = []
+    for computed in whole if request.program is None else ():
+        kept = replace(nothing_again(request), strategy="fsdp")
+        own = by_torchtitan(request, all_again(kept) if computed else kept)
+        way = None if own is None else largest_way(own, samples, True)
+        found += [] if way is None else [preference(way) / WORTH_IT]
+    return max([*in_part, *found], default=0.0)
 
 
 def _strategies(request: EstimateRequest) -> tuple[Strategy, ...]:

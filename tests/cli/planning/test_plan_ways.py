@@ -213,8 +213,8 @@ def test_a_way_has_the_figures_that_estimate_has(method: str) -> None:
 def test_a_way_that_one_program_starts_has_the_bounds_of_that_program(
     model: str, program: str, said: tuple[str, ...]
 ) -> None:
-    """Of fsdp with TP 2, started by torchtitan, 248k tokens/s at least were told, and of torchtitan, named, 204k."""
-    ways = [way for way in planned(model, *P5)["ways"] if way["fits"] and way["tensor_parallel"] > 1]
+    """Of a way that torchtitan starts 248k tokens/s at least were told, and of torchtitan, named, 204k."""
+    ways = [way for way in planned(model, *P5)["ways"] if way["fits"]]
     way = next(way for way in ways if program.partition("-")[0] in " ".join(way["launch"]).lower())
     kinds = ("tensor", "pipeline", "context")
     words = [f"--{kind}-parallel={way[f'{kind}_parallel']}" for kind in kinds]
@@ -225,6 +225,23 @@ def test_a_way_that_one_program_starts_has_the_bounds_of_that_program(
     machine = ("--world-size", "32", *P5[2:], "--strategy", way["strategy"])
     told = answer("--model", model, *machine, *each, *words, "--program", program, *said)
     assert way["tokens_per_second"] == pytest.approx(told["tokens_per_second"], rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("asked", "has"),
+    [
+        (("llama-8b", *P5), False),  # as torchtitan, named, is planned
+        (("llama-8b", *P5, "--sequence-length", "131072"), True),
+        (("llama-70b", "--nodes", "8", "--node-type", "ND96isr_MI300X_v5"), True),  # its whole shards may not fit
+    ],
+)
+def test_a_way_that_cuts_the_model_is_faster_than_its_own_program_without_a_cut(
+    asked: tuple[str, ...], has: bool
+) -> None:
+    """TP 2 of 8 B parameters was told to be 1.12 times as fast: torchtitan's compiler is, without TP as well."""
+    ways = planned(*asked)["ways"]
+    cut = [way for way in ways if way["fits"] and way["tensor_parallel"] * way["context_parallel"] > 1]
+    assert any("torchtitan" in way["launch"][-1] for way in cut) is has
 
 
 def test_raybench_is_planned_as_its_command_has_it() -> None:

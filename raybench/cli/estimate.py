@@ -117,6 +117,9 @@ _OPTIONS: list[Any] = [
     *KERNEL_OPTIONS,
     click.option("--compile/--no-compile", default=None, help="Whether torch.compile fuses what is not a matrix "
                  "product.  [default: unknown, the bounds hold either way]"),
+    click.option("--cuda-graphs/--no-cuda-graphs", default=None, help="Kernel launches of layers are captured as CUDA "
+                 "graphs (Megatron-LM's --cuda-graph-impl, MLPerf); counts for the time.  [default: only of mixtures "
+                 "of experts with fused kernels on GB200 and GB300]"),
     click.option("--lora-rank", type=int, default=0, help="Train LoRA adapters of this rank; the base is frozen."),
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
     click.option("--lora-dropout/--no-lora-dropout", default=None, help="Dropout of adapters' inputs; its masks "

@@ -142,6 +142,7 @@ class TrainingSetup:
     masked_attention: bool | None = None  # it is given a mask, which PyTorch's flash kernel does not take
     # By instructions of the GPU's own generation (FlashAttention-3 and 4, cuDNN), not Ampere's as FlashAttention-2.
     native_attention: bool | None = None
+    captured: bool | None = None  # kernel launches of layers are captured as CUDA graphs; None: nobody says so
     joined_projections: bool = False  # one product gives q, k and v, which share a tensor (LitGPT, GPT-NeoX)
     # A loop of its own over transformers' model, which gives keys and values of all layers beside the logits
     # (use_cache: only its own checkpointing and its Trainer switch that off), and holds them until the next ones.

@@ -89,6 +89,7 @@ class EstimateOptions:
     kernels: "Kernels | None" = None
     loss: "Loss | None" = None
     compile: bool | None = None
+    cuda_graphs: bool | None = None
     power_limit: float | None = None
     mtp_layers: int | None = None
     lora_rank: int = 0

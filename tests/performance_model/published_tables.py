@@ -58,6 +58,8 @@ _FSDP2 = (
     *("prime-rl docs", "OLMo-core commits", "AMD MAD torchtune on MI350X", "torchtune README, optimization flags"),
     *("ezpz agpt-2b across machines", "TP benchmarking tool (Qwen3-32B, TP 8)", "IDRIS fine-tuning"),
 )
+# Whose configurations have layers captured as CUDA graphs.
+_CAPTURED = ("MLPerf v5 by CUDA graphs",)
 # Over tensor ranks by PyTorch's DTensor, whose tables say DDP: its strategies but DeepSpeed's.
 _DTENSORS = ("TP benchmarking tool (Qwen3-32B, TP 8)",)
 # Quantized bases that are prepared by peft, which casts what is not packed to fp32 (prepare_model_for_kbit_training).
@@ -277,6 +279,7 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         compute_bytes=int(row["compute_bytes"] or 2),
         native_attention=row["native_attention"] == "yes" if row["native_attention"] else None,
         compiled=row["compiled"] == "yes" if row["compiled"] else None,
+        captured=True if row["source"] in _CAPTURED else None,
     )
     if row["kernels"] in ("plain", "fused"):
         setup = replace(setup, kernels=row["kernels"])  # type: ignore[arg-type]

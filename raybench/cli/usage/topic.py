@@ -50,6 +50,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--reduce-each", "--reduce-dtype",
         "--parameter-dtype", "--tensor-parallel", "--sequence-parallel", "--pipeline-parallel", "--virtual-stages",
         "--context-parallel", "--expert-parallel", "--expert-tensor-parallel", "--cpu-offload", "--compile",
+        "--cuda-graphs",
     ),
     "Data and learning": (
         "--data", "--tokenizer", "--data-workers", "--validation-share", "--eval-every", "--learning-rate",

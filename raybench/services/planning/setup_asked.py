@@ -65,6 +65,7 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
         offloads_activations=options.offload_activations,
         kernels=options.kernels or "plain",
         compiled=options.compile,
+        captured=options.cuda_graphs,
         loss=options.loss or "plain",
         own_loop=options.program is None and options.loss == "plain",
         gradient_bytes=_gradient_bytes(options, strategy, is_megatrons=megatrons),

@@ -20,7 +20,7 @@ from raybench.performance_model.programs.taken import most_taken, what_is_taken
 from raybench.performance_model.step.bounds import model_flops_per_token
 from raybench.performance_model.step.own_runs import OwnRun
 from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.step.unknown import advice_on, caveats_of, unsaid_of
+from raybench.performance_model.step.unknown import advice_on, caveats_of, unsaid_of, unsaid_of_memory
 from raybench.performance_model.update import one_thread_seconds
 
 Pair = tuple[float, float] | None
@@ -86,7 +86,7 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         expert_parallel=request.layout.expert,
         pipeline_bubble_seconds=_bubble(estimate),
         advice=(*advice_on(request), *caveats_of(request)),
-        not_said=unsaid_of(request) if estimate.step_seconds else (),
+        not_said=(*unsaid_of(request), *unsaid_of_memory(request)) if estimate.step_seconds else (),
         counted_tokens_per_second=_counted(estimate),
         expert_tensor_parallel=request.layout.expert_cut,
         program=request.program.asked if request.program else None,

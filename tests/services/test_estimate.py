@@ -10,6 +10,8 @@ from raybench.cli.estimate import command
 from raybench.errors import UsageError
 from raybench.performance_model.programs.taken import with_program
 from raybench.performance_model.step.request import least_setup
+from raybench.reports.builders.asked import Asked
+from raybench.reports.builders.estimates.estimate import estimate_tables
 from raybench.services.estimate import EstimateOptions, estimate, estimate_request
 
 
@@ -77,8 +79,12 @@ def test_what_nvidias_recipes_train_is_open_until_the_type_of_its_gradients_is_s
     """Its recipes have fp32 and bf16 both; in fp32 Llama 405B on 512 H100 needs more than there is."""
     asked = EstimateOptions(**NVIDIAS, model="llama-3.1-405b", world_size=512, tensor_parallel=8, pipeline_parallel=8,
                             context_parallel=2, virtual_stages=8, accumulation=64, sequence_length=8192)  # fmt: skip
-    assert estimate(asked).report.memory.fits is None
-    assert estimate(replace(asked, gradient_dtype="fp32")).report.memory.fits is False
+    report, said = (estimate(replace(asked, gradient_dtype=name)).report for name in (None, "fp32"))
+    assert (report.memory.fits, said.memory.fits) == (None, False)
+    assert "--gradient-dtype" in {*report.not_said} - {*said.not_said}
+    assert "--use-precision-aware-optimizer" in report.not_said
+    reason = estimate_tables(report, Asked()).reason
+    assert "say --gradient-dtype, or --use-precision-aware-optimizer, or measure it" in reason
 
 
 def test_what_swiglu_keeps_of_a_computation_in_fp8_is_open_until_it_is_said() -> None:
@@ -87,7 +93,9 @@ def test_what_swiglu_keeps_of_a_computation_in_fp8_is_open_until_it_is_said() ->
                             lora_targets="q_proj,k_proj,v_proj,o_proj", base_dtype="fp8", dtype="fp8",
                             lora_dropout=True, program="nemo", sequence_length=8192)  # fmt: skip
     stores, keeps = (replace(asked, activation_func_fp8_input_store=is_so) for is_so in (True, False))
-    assert [estimate(one).report.memory.fits for one in (asked, keeps)] == [None, False]
+    reports = [estimate(one).report for one in (asked, keeps)]
+    assert [one.memory.fits for one in reports] == [None, False]
+    assert ["--activation-func-fp8-input-store" in one.not_said for one in reports] == [True, False]
     assert estimate(stores).report.memory.allocated / 2**30 == pytest.approx(168.8, rel=0.03)
 
 

@@ -70,6 +70,19 @@ def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
     return tuple(name for name, is_open in open_options.items() if is_open)
 
 
+def unsaid_of_memory(request: EstimateRequest) -> tuple[str, ...]:
+    """The same of memory alone, of what the program that is named leaves open: types of Megatron-LM's buffers."""
+    is_open = {fact.name for fact in request.taken if fact.is_open}
+    recomputes = request.program is not None and request.program.recomputes_modules
+    keeps_inner = recomputes and request.dtype == "fp8" and request.model.gated
+    open_options = {
+        "--gradient-dtype": request.setup.strategy == "zero1" and "gradient_bytes" in is_open,
+        "--use-precision-aware-optimizer": request.dtype == "bf16" and "stores_remainders" in is_open,
+        "--activation-func-fp8-input-store": keeps_inner and "has_8bit_inner" not in request.said,
+    }
+    return tuple(name for name, is_so in open_options.items() if is_so)
+
+
 def caveats_of(request: EstimateRequest) -> tuple[str, ...]:
     """What the answer rests on that nobody gave: bounds of other GPUs, a sequence longer than the model is made for."""
     length, made_for = request.setup.sequence_length, request.model.context

@@ -175,13 +175,18 @@ def _with_pools(memory: MemoryParts) -> str:
     return f"{needed}, and {in_gib(memory.peak)} with what PyTorch's allocator holds besides"
 
 
+_EITHER_WAY = ("--flash-attention", "--dropout", "--lora-dropout")
+_OF_MEMORY = ("--gradient-dtype", "--use-precision-aware-optimizer", "--activation-func-fp8-input-store")
+
+
 def _why_unclear(estimate: EstimateReport, least: int) -> tuple[str, str]:
     """The least and the most memory with what makes the difference, and what a user can say to know more."""
     most, named = estimate.memory.peak, estimate.program is not None
-    drops = [name for name in ("--flash-attention", "--dropout", "--lora-dropout") if name in estimate.not_said]
+    drops = [name for name in _EITHER_WAY if name in estimate.not_said]
+    narrow = [name for name in _OF_MEMORY if name in estimate.not_said]
     if estimate.step_seconds is not None and not {"--kernels", "--loss"} & {*estimate.not_said}:
         by = "by what is not said of it" if named else "as programs keep less or more for their backward pass"
-        to_say = ([] if named else ["--program"]) + [f"{name} or --no-{name[2:]}" for name in drops]
+        to_say = ([] if named else ["--program"]) + [f"{name} or --no-{name[2:]}" for name in drops] + narrow
         return f"{in_gib(least)} to {in_gib(most)}, {by}", f"say {', or '.join(to_say)}, or " if to_say else ""
     *options, last = ("--kernels", "--loss", *drops)
     kinds = f"{in_gib(least)} with the leanest kernels and loss, {in_gib(most)} with the heaviest that may be meant"

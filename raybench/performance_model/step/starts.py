@@ -63,9 +63,9 @@ _HOOKED_STARTS = 2.0
 # With one rank the hooks gather nothing (deepspeed/runtime/zero/partition_parameters.py, _no_gather_coalesced): two
 # trainings of Qwen1.5-0.5B on an RTX 3090 (gpjt/fine-tune-2024-04) take 0.85 and 0.75 of the middle without any hooks.
 _HOOKED_ALONE_STARTS = 1.25
-# With a frozen base a backward pass launches neither the products of weights' gradients nor what adds them up: of some 110
-# kernels of an eager block of seven linear layers, forward and backward, 7 products, 9 sums and 4 of norms' weights. Qwen's
-# LoRA of 256 to 1024 tokens took 0.57 to 0.67 of what it was told without this.
+# With a frozen base a backward pass launches neither the products of weights' gradients nor what adds them up: of some
+# 110 kernels of an eager block of seven linear layers, forward and backward, 7 products, 9 sums and 4 of norms.
+# Qwen's LoRA of 256 to 1024 tokens took 0.57 to 0.67 of what it was told without this.
 _FROZEN_STARTS = 0.8
 
 

@@ -130,7 +130,7 @@ def test_adapters_of_many_tokens_take_no_longer_than_the_whole_model() -> None:
         if options.tensor_parallel == 1 and options.model != "gpt2":
             many = replace(options, batch_size=16, sequence_length=512, kernels="fused", loss="fused")
             adapted, whole = seconds(many, lora_rank=16), seconds(many, lora_rank=0)
-            assert adapted[0] <= whole[0] * _LONGER
+            assert adapted[0] <= whole[0] * 1.05  # of a small model, whose weights' gradients are quick
             assert adapted[1] <= whole[1] * _LONGER, options
 
 

@@ -57,10 +57,10 @@ SPREADS: Mapping[str, Spread] = MappingProxyType(
         "other GPUs": Spread(slow=1.400, fast=1.327),
         # of 122 published trainings (python -m tests.performance_model.parallel.experts_fit), where starts are most
         # of their time or next to none of it, and what they differ by is in it
-        "experts": Spread(slow=1.700, fast=1.255),
-        "megatron-deepspeed": Spread(slow=1.943, fast=1.223),
-        "torchtitan": Spread(slow=1.457, fast=1.230),
-        "transformers": Spread(slow=1.592, fast=1.199),
+        "experts": Spread(slow=1.684, fast=1.268),
+        "megatron-deepspeed": Spread(slow=1.944, fast=1.223),
+        "torchtitan": Spread(slow=1.452, fast=1.223),
+        "transformers": Spread(slow=1.594, fast=1.204),
     }
 )
 # Programs that are named and whose own published step times say how far they are from the fit, in place of the class of

@@ -100,6 +100,8 @@ def _blocks(gpu: Gpu, model: Transformer, setup: TrainingSetup, *, is_dispatched
     dense = _DTENSOR_STARTS if is_dispatched else _CUT_STARTS if is_shared else 1.0
     if setup.strategy == "zero3":
         dense *= _HOOKED_ALONE_STARTS if setup.gathers_nothing else _HOOKED_STARTS
+    if setup.lora_rank:
+        dense *= _FROZEN_STARTS
     of_recipes = gpu.name in _GRAPHED and setup.kernels == "fused"
     dense *= _GRAPHED_SHARE if setup.captured else 1.0
     captured = of_recipes if setup.captured is None else setup.captured

@@ -129,6 +129,28 @@ def test_a_training_of_another_setting_corrects_the_step_and_nothing_else(
     assert found["memory"] == before["memory"]
 
 
+def test_a_result_is_of_the_machine_that_is_asked_about_where_its_gpu_is(tmp_path: Path) -> None:
+    asked = (*ASKED[:2], "--strategy", "ddp", *ASKED[4:], "--node-gb-per-s", "1")
+    h100 = written(tmp_path, training(options={"batch_size": 4}))
+    a100 = "NVIDIA A100-SXM4-80GB"
+    other = written(tmp_path, training(gpu=a100, options={"batch_size": 4}), gpu=a100)
+
+    def the_told(path: str, *links: str) -> float:
+        (own,) = told(*asked[:4], "--gpu", "H100", *asked[4:-2], *links, "--result", path)["own_runs"]
+        return float(own["told_seconds"])
+
+    assert the_told(h100, *asked[-2:]) > 2 * the_told(h100)
+    assert the_told(other, *asked[-2:]) == the_told(other)
+
+
+def test_copies_of_a_result_correct_as_one(tmp_path: Path) -> None:
+    paths = [written(tmp_path, training(options={"batch_size": 4})) for _ in range(2)]
+    once = told(*ASKED, "--result", paths[0])
+    twice = told(*ASKED, "--result", paths[0], "--result", paths[1])
+    assert twice["step_seconds"] == once["step_seconds"]
+    assert len(twice["own_runs"]) == 1
+
+
 @pytest.mark.parametrize(
     ("benchmark", "run", "why"),
     [

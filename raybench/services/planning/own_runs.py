@@ -1,7 +1,7 @@
 """Trainings that somebody ran, as what they say of another: by ``--measured``, and by results of ``raybench train``."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,8 @@ from raybench.benchmarks.training.models.shapes import SIZE_FIELDS
 from raybench.documents.estimate import MeasuredSetting
 from raybench.documents.run.training import TrainingPoint
 from raybench.errors import UsageError
-from raybench.hardware.gpus import find_gpu
+from raybench.hardware.gpus import find_gpu, gpu_for
+from raybench.hardware.nodes import machine_named
 from raybench.services.planning.measured_setting import Setting, failure, gpu_names, length_of, model_of, strategy_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 _MOST_TIMES = 10.0  # as long as told, or as short: seconds for milliseconds, a micro-batch for a step
 _NO_COST = {"price": None, "prices": None, "currency": "USD", "epoch_samples": None}
-_MACHINE = ("gpu", "node_type", "memory", "nics", "nic_gbit", "power_limit")  # as asked, unless the run's was another
+_NODE = ("gpus_per_node", "nics", "nic_gbit", "nic_gb_per_s", "node_gb_per_s", "bandwidth", "latency_us")
+_MACHINE = ("gpu", "node_type", "memory", "power_limit", *_NODE)  # as asked, unless the run's was another
+_MODEL = (*SIZE_FIELDS.values(), "mtp_layers")
+_ADAPTERS: dict[str, Any] = {"lora_targets": None, "lora_dropout": None, "qlora": False, "base_dtype": None}
 _NOT_SAID = ("strategy", "batch_size")  # of a plan: each way has its own
 _METHODS = ("lora", "qlora")
 _FAULTY = ", which found a problem that is in its figures"
@@ -55,7 +59,8 @@ def own_runs_of(
     ``request_of``: what options ask for.
     """
     given = (_given_run(run, options, request_of, of_plan=of_plan) for run in options.measured)
-    return (*given, *_trained_runs(settings, options, request_of))
+    found = (*given, *_trained_runs(settings, options, request_of))
+    return tuple({(run.seconds, run.told): run for run in reversed(found)}.values())[::-1]  # a copy counts once
 
 
 def with_corrections(told: Sequence[MeasuredSetting], runs: "Sequence[OwnRun]") -> tuple[MeasuredSetting, ...]:
@@ -75,10 +80,30 @@ def _given_run(run: MeasuredRun, options: "EstimateOptions", request_of: Request
     lacking = [name.replace("_", "-") for name in _NOT_SAID if of_plan and name not in given]
     if lacking:
         raise UsageError(f"--measured '{run.text}' does not say --{' and --'.join(lacking)}: each way has its own")
-    elsewhere: dict[str, Any] = dict.fromkeys(_MACHINE) if given.keys() & set(_MACHINE[:2]) else {}
-    changes: dict[str, Any] = {**_NO_COST, **elsewhere, **given}
-    asked = replace(options, measured=(), result_file=(), **changes)
-    return _own_run(asked, request_of, replace(run, text=f"--measured '{run.text}'", given=()))
+    text = f"--measured '{run.text}'"
+    try:
+        changes: dict[str, Any] = {**_NO_COST, **_elsewhere(options, given), **_otherwise(options, given), **given}
+    except UsageError as error:
+        raise UsageError(f"{text}: {error}") from None
+    asked = replace(options, measured=(), **changes)
+    return _own_run(asked, request_of, replace(run, text=text, given=()))
+
+
+def _elsewhere(options: "EstimateOptions", given: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is asked of the machine and its links where the run was on another."""
+    if not given.keys() & {"gpu", "node_type"}:
+        return {}
+    own = machine_named(given.get("gpu"), given.get("node_type"))
+    asked = machine_named(options.gpu, options.node_type)
+    if own[0] == asked[0] and own[1] in (None, asked[1]):
+        return {}
+    return {**dict.fromkeys(_MACHINE), "result_file": ()}
+
+
+def _otherwise(options: "EstimateOptions", given: Mapping[str, Any]) -> dict[str, Any]:
+    """Without sizes of the model that is asked about where the run's was another, and of adapters where it had none."""
+    is_other = given.get("model", options.model) != options.model
+    return {**(dict.fromkeys(_MODEL) if is_other else {}), **(_ADAPTERS if given.get("lora_rank") == 0 else {})}
 
 
 def _trained_runs(settings: Sequence[Setting], options: "EstimateOptions", request_of: RequestOf) -> "Iterator[OwnRun]":
@@ -103,18 +128,15 @@ def _options_of(setting: Setting, asked: "EstimateOptions") -> "EstimateOptions 
     name, nodes = str(setting.parameter("strategy") or setting.benchmark.name), len(setting.run.cluster.nodes)
     if setting.parameter("comm_hook") not in (None, "none"):
         return None
+    per_node = max(1, setting.run.cluster.world_size // max(1, nodes))
+    own = _machine_of(next(iter(gpus)), per_node, asked)
     sizes = {field: setting.parameter(flag) for flag, field in SIZE_FIELDS.items()}
     targets = setting.parameter("lora_targets")
     return type(asked)(
         model=str(setting.parameter("model")),
         **sizes,
         world_size=setting.run.cluster.world_size,
-        gpus_per_node=max(1, setting.run.cluster.world_size // max(1, nodes)),
-        gpu=next(iter(gpus)),
-        nics=asked.nics,
-        nic_gbit=asked.nic_gbit,
-        nic_gb_per_s=asked.nic_gb_per_s,
-        node_gb_per_s=asked.node_gb_per_s,
+        **own,
         strategy=strategy_of(setting),
         batch_size=int(setting.parameter("batch_size") or point.batch_size),
         accumulation=int(setting.parameter("accumulate") or 1),
@@ -132,6 +154,16 @@ def _options_of(setting: Setting, asked: "EstimateOptions") -> "EstimateOptions 
     )
 
 
+def _machine_of(gpu: str, per_node: int, asked: "EstimateOptions") -> dict[str, Any]:
+    """That of a result: the one that is asked about where its GPU is the same, and it has as many in a node."""
+    own: dict[str, Any] = {"gpu": gpu, "gpus_per_node": per_node}
+    known, node = machine_named(asked.gpu, asked.node_type)
+    if known != gpu_for(gpu) or (node is not None and per_node > node.gpus):
+        return own
+    names = ("node_type", "power_limit", "result_file", *_NODE)
+    return {**{name: getattr(asked, name) for name in names}, **own}
+
+
 _SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
@@ -145,9 +177,9 @@ def _own_run(options: "EstimateOptions", request_of: RequestOf, run: MeasuredRun
 
     try:
         request = with_program(checked(request_of(options)))
+        found = [estimate(one, alone=False) for one in (request, *said_requests(request))]
     except UsageError as error:
         raise UsageError(f"{run.text}: {error}") from None
-    found = [estimate(one, alone=False) for one in (request, *said_requests(request))]
     told = tuple(one for one in map(_told, found) if one is not None)
     if len(told) < len(found):
         lacking = "it is of a given --efficiency" if options.efficiency else "; ".join(found[0].unknown)

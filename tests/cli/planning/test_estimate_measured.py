@@ -62,6 +62,86 @@ def test_a_run_on_another_machine_is_not_on_the_one_that_is_asked_about() -> Non
     assert same["own_runs"][0]["told_seconds"] < 0.7 * found["own_runs"][0]["told_seconds"]
 
 
+def the_told(*options: str) -> float:
+    """What the one run that is given is told to take."""
+    (own,) = told(*options)["own_runs"]
+    return float(own["told_seconds"])
+
+
+def test_another_machine_has_none_of_the_links_and_nodes_that_are_asked_about() -> None:
+    run = ("--measured", "--gpu A100 --world-size 16 took=1.5")
+    own = the_told(*ASKED, *run)
+    slow = ("--nic-gb-per-s", "5", "--node-gb-per-s", "5", "--latency-us", "900", "--memory", "60G")
+    assert the_told(*ASKED, *slow, *run) == own
+    assert the_told(*ASKED, *slow, "--measured", "--world-size 16 took=4") > 3 * the_told(
+        *ASKED, "--measured", "--world-size 16 took=0.6"
+    )
+    half = (*ASKED[:6], "--gpu", "H100", "--gpus-per-node", "4", "--measured")
+    whole = (*ASKED[:6], "--gpu", "H100", "--measured")
+    text = "--node-type p4d.24xlarge --world-size 8 took=1.4"  # one node of 8, no two of 4
+    assert the_told(*half, text) == the_told(*whole, text)
+
+
+def test_naming_the_same_machine_again_changes_nothing() -> None:
+    run = "--world-size 16 took=0.6"
+    asked = (*ASKED, "--nic-gb-per-s", "100")
+    one, *others = (
+        told(*asked, "--measured", f"{same} {run}") for same in ("", "--gpu h100", "--node-type p5.48xlarge")
+    )
+    for other in others:
+        assert other["step_seconds"] == one["step_seconds"]
+        assert other["own_runs"][0]["told_seconds"] == one["own_runs"][0]["told_seconds"]
+
+
+def test_the_same_run_twice_says_what_it_says_once() -> None:
+    runs = ("--measured", "--world-size 8 took=0.7", "--measured", "took=0.70 --world-size 8")
+    once, twice = told(*ASKED, *runs[:2]), told(*ASKED, *runs)
+    assert twice["step_seconds"] == once["step_seconds"]
+    assert len(twice["own_runs"]) == 1
+
+
+def test_sizes_and_adapters_that_are_asked_about_are_none_of_another_training() -> None:
+    text = "--model llama-70b --world-size 16 took=4"
+    assert the_told(*ASKED, "--layers", "16", "--measured", text) == the_told(*ASKED, "--measured", text)
+    adapters = ("--qlora", "--lora-rank", "8", "--lora-targets", "q_proj")
+    whole = "--lora-rank 0 --world-size 8 took=0.6"
+    assert the_told(*ASKED, *adapters, "--measured", whole) == the_told(*ASKED, "--measured", whole)
+
+
+def test_a_run_may_be_without_what_is_asked_about() -> None:
+    flags = ("--activation-checkpointing", "--offload-activations")
+    text = "--world-size 8 took=0.6"
+    without = "--no-activation-checkpointing --no-offload-activations"
+    assert the_told(*ASKED, *flags, "--measured", f"{without} {text}") == the_told(*ASKED, "--measured", text)
+    assert the_told(*ASKED, *flags, "--measured", text) > 1.1 * the_told(*ASKED, "--measured", text)
+
+
+@pytest.mark.parametrize("took", [0.09, 0.3, 0.5, 0.8, 2.0, 4.0])
+def test_the_very_training_is_within_its_own_bounds_and_a_slower_one_makes_nothing_faster(took: float) -> None:
+    low, high = told(*ASKED, "--measured", f"took={took}")["step_seconds"]
+    assert low <= took <= high
+    slower = told(*ASKED, "--measured", f"took={1.2 * took}")["step_seconds"]
+    assert slower[0] > low
+    assert slower[1] > high
+
+
+def test_many_runs_are_a_line_of_the_screen_and_each_is_in_full() -> None:
+    runs = [
+        word
+        for took in (0.5, 0.52, 0.54, 0.56, 3.1)
+        for word in ("--measured", f"--world-size 8 --strategy fsdp --batch-size 1 took={took}")
+    ]
+    for command, asked in ((estimate, ASKED), (plan, PLAN)):
+        short, full = (
+            " ".join(CliRunner().invoke(command, [*asked, *runs, *more]).stdout.replace("#", " ").split())
+            for more in ((), ("--full",))
+        )
+        assert "step corrected by 5 runs, whose steps took" in short
+        assert short.count("step corrected by --measured") == 1  # the odd one
+        assert "took=3.1" in short
+        assert full.count("step corrected by --measured") == 5
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -70,6 +150,8 @@ def test_a_run_on_another_machine_is_not_on_the_one_that_is_asked_about() -> Non
         ("took=fast", "write a number above 0"),
         ("took=0", "write a number above 0"),
         ("took=inf", "write a number above 0"),
+        ("--world-size 8 took=0,55", "write a number above 0"),  # no 55 s
+        ("--world-size 8 tokens-per-second=6,0000", "write a number above 0"),
         ("--foo 3 took=1", "No such option"),
         ("--world-size eight took=1", "not a valid integer"),
         ("--model nothing took=1", "there is no model 'nothing'"),
@@ -87,6 +169,12 @@ def test_a_run_that_cannot_be_one_says_why(text: str, why: str) -> None:
     with pytest.raises(UsageError, match=why) as raised:
         CliRunner().invoke(estimate, [*ASKED, "--measured", text], catch_exceptions=False)
     assert "--measured" in str(raised.value)
+
+
+def test_what_cannot_be_of_a_run_names_the_run() -> None:
+    asked = ("--model", "mixtral-8x7b", *ASKED[2:], "--expert-parallel", "8")
+    with pytest.raises(UsageError, match="--measured '--model llama-8b took=1': --expert-parallel is 8"):
+        told(*asked, "--measured", "--model llama-8b took=1")
 
 
 def test_with_a_given_efficiency_runs_have_nothing_to_correct() -> None:

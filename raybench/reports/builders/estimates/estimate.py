@@ -95,12 +95,25 @@ _ODD_SLOW = (
     "that is slower than nearly all trainings are: if its options say all that differs, something holds it up "
     "(raybench diagnose its log, raybench preflight its nodes), and this training as well"
 )
+_MOST_LISTED = 2
 _ODD_FAST = "that is faster than nearly all trainings are: look whether its options say all that differs"
 
 
-def own_run_notes(runs: Sequence[OwnRunTold], alone: tuple[float, float] | None = None) -> Iterator[str]:
-    """What each run that corrects the step's bounds took, and what they are without: ``alone``."""
+def own_run_notes(
+    runs: Sequence[OwnRunTold], alone: tuple[float, float] | None = None, *, in_short: bool = False
+) -> Iterator[str]:
+    """What each run that corrects the step's bounds took, and what they are without: ``alone``.
+
+    ``in_short``: more than two in one line, but those that are further off than trainings are.
+    """
+    is_listed = not in_short or len(runs) <= _MOST_LISTED
+    if not is_listed:
+        ratios = [one.step_seconds / one.told_seconds for one in runs]
+        took = f"{min(ratios):.2f} to {max(ratios):.2f} times the likely one"
+        yield f"step corrected by {len(runs)} runs, whose steps took {took}; each: --full"
     for one in runs:
+        if not (is_listed or one.is_odd):
+            continue
         times = one.step_seconds / one.told_seconds
         without = f"; without it {' to '.join(map(format_seconds, alone))}" if alone and len(runs) == 1 else ""
         took = f"a step took {format_seconds(one.step_seconds)}, {times:.2f} times the likely one"

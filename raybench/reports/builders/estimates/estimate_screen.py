@@ -30,7 +30,9 @@ def estimate_screen(estimate: EstimateReport, asked: Asked) -> Report:
     blocks: tuple[Block, ...] = (
         *notes_of([f"nearest that fits: {' '.join(nearest)}"] if nearest else [], tone="strong"),
         Table(grid=Grid(headings=("figure", "value"), rows=rows), text_columns=2),
-        *notes_of(list(own_run_notes(estimate.own_runs, estimate.uncorrected_step_seconds)), tone="info"),
+        *notes_of(
+            list(own_run_notes(estimate.own_runs, estimate.uncorrected_step_seconds, in_short=True)), tone="info"
+        ),
         *notes_of([f"unknown: {reason}" for reason in estimate.unknown], tone="warn"),
         *open_notes(estimate),
         *notes_of(other_programs_in_short(estimate.other_programs), tone="info"),

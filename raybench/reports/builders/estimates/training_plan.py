@@ -62,7 +62,7 @@ def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
         *notes_of([f"unknown: {one}" for one in plan.unknown], tone="warn"),
         *_open_notes(plan, is_screen=True),
         *_notes(plan, _ROWS_OF_SCREEN, is_screen=True),
-        *notes_of([*measured_notes(plan.measured), *own_run_notes(plan.own_runs)], tone="info"),
+        *notes_of([*measured_notes(plan.measured), *own_run_notes(plan.own_runs, in_short=True)], tone="info"),
         *notes_of([f"price: {plan.price}"] if plan.price else [], tone="info"),
         *notes_of([f"assumed: {'; '.join(plan.assumed)}"] if plan.assumed else [], tone="info"),
     )

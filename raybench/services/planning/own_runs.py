@@ -25,7 +25,7 @@ _NO_COST = {"price": None, "prices": None, "currency": "USD", "epoch_samples": N
 _NODE = ("gpus_per_node", "nics", "nic_gbit", "nic_gb_per_s", "node_gb_per_s", "bandwidth", "latency_us")
 _MACHINE = ("gpu", "node_type", "memory", "power_limit", *_NODE)  # as asked, unless the run's was another
 _MODEL = (*SIZE_FIELDS.values(), "mtp_layers")
-_ADAPTERS: dict[str, Any] = {"lora_targets": None, "lora_dropout": None, "qlora": False, "base_dtype": None}
+_LORA_OPTIONS: dict[str, Any] = {"lora_targets": None, "lora_dropout": None, "qlora": False, "base_dtype": None}
 _NOT_SAID = ("strategy", "batch_size")  # of a plan: each way has its own
 _METHODS = ("lora", "qlora")
 _FAULTY = ", which found a problem that is in its figures"
@@ -93,17 +93,18 @@ def _elsewhere(options: "EstimateOptions", given: Mapping[str, Any]) -> dict[str
     """Without what is asked of the machine and its links where the run was on another."""
     if not given.keys() & {"gpu", "node_type"}:
         return {}
-    own = machine_named(given.get("gpu"), given.get("node_type"))
-    asked = machine_named(options.gpu, options.node_type)
+    said = replace(type(options)(), **given)
+    own, asked = (machine_named(one.gpu, one.node_type) for one in (said, options))
     if own[0] == asked[0] and own[1] in (None, asked[1]):
         return {}
     return {**dict.fromkeys(_MACHINE), "result_file": ()}
 
 
 def _otherwise(options: "EstimateOptions", given: Mapping[str, Any]) -> dict[str, Any]:
-    """Without sizes of the model that is asked about where the run's was another, and of adapters where it had none."""
-    is_other = given.get("model", options.model) != options.model
-    return {**(dict.fromkeys(_MODEL) if is_other else {}), **(_ADAPTERS if given.get("lora_rank") == 0 else {})}
+    """Without sizes of the model that is asked about where the run's was another, and of LoRA where it had none."""
+    own = replace(options, **given)
+    has_none = "lora_rank" in given and own.lora_rank == 0
+    return {**(dict.fromkeys(_MODEL) if own.model != options.model else {}), **(_LORA_OPTIONS if has_none else {})}
 
 
 def _trained_runs(settings: Sequence[Setting], options: "EstimateOptions", request_of: RequestOf) -> "Iterator[OwnRun]":

@@ -254,16 +254,23 @@ class StepSeconds:
 
 
 def step_seconds(
-    compute: float, traffic: Traffic, network: Network, *, forward_share: float = 1 / 3, bubble: float = 0.0
+    compute: float,
+    traffic: Traffic,
+    network: Network,
+    *,
+    forward_share: float = 1 / 3,
+    bubble: float = 0.0,
+    beside: float = 0.0,
 ) -> StepSeconds:
     """Bounds of a step from the time of its computation and its collectives.
 
-    Most: no overlap at all. Least: each phase takes the longer of its computation and its communication, plus one
-    collective that is always exposed: the first gather of the forward pass, before which nothing can be computed, and
-    the last reduction of the backward pass, after which nothing is left to compute. The shortest of each phase counts.
-    Blocking collectives are exposed in both; in the least one, only a piece of those that can be cut. A pipeline idles
-    ``bubble`` seconds per second of computation and blocking communication. ``forward_share``: a third, 2 of 6
-    operations per weight.
+    Most: no overlap at all, but beside the share ``beside`` of each pass: that of the last micro-batch, where a program
+    is told to send while it computes that. Least: each phase takes the longer of its computation and its communication,
+    plus one collective that is always exposed: the first gather of the forward pass, before which nothing can be
+    computed, and the last reduction of the backward pass, after which nothing is left to compute. The shortest of each
+    phase counts. Blocking collectives are exposed in both; in the least one, only a piece of those that can be cut. A
+    pipeline idles ``bubble`` seconds per second of computation and blocking communication. ``forward_share``: a third,
+    2 of 6 operations per weight.
     """
     if compute < 0 or not 0 <= forward_share <= 1:
         raise UsageError(f"a step cannot compute for {compute:g} s with {forward_share:g} of it forward")
@@ -277,12 +284,15 @@ def step_seconds(
     least = sum(
         max(own + hidden.shortest_seconds(network, phase), hidden.seconds(network, phase)) for phase, own in phases
     )
-    total = traffic.seconds(network)
+    exposed = sum(
+        max(hidden.shortest_seconds(network, phase), hidden.seconds(network, phase) - beside * own)
+        for phase, own in phases
+    )
     return StepSeconds(
         compute=compute,
-        communication=total,
+        communication=traffic.seconds(network),
         least=least + shortest + least_idle,
-        most=compute + total + idle,
+        most=compute + waited + exposed + idle,
         bubble=idle,
         least_bubble=least_idle,
     )

@@ -88,6 +88,9 @@ class TrainingSetup:
     # Tensor parallelism divides what is as wide as the model, too (Korthikanti et al. 2022). None: nobody says.
     sequence_parallel: bool | None = None
     sequence_shards: int = 1  # over how many ranks it does
+    # ZeRO-1 that sends gradients beside the last backward pass and weights beside the first forward pass (Megatron-LM's
+    # --overlap-grad-reduce and --overlap-param-gather). None: nobody says.
+    overlaps: bool | None = None
     offload: Offload = "none"  # to CPU memory: optimizer state, or all that is sharded
 
     # Types.

@@ -48,6 +48,7 @@ class EstimateOptions:
     strategy: str | None = None
     tensor_parallel: int = 1
     sequence_parallel: bool | None = None
+    overlap: bool | None = None
     pipeline_parallel: int = 1
     virtual_stages: int = 1
     context_parallel: int = 1
@@ -242,6 +243,7 @@ def _said(options: EstimateOptions) -> frozenset[str]:
         "reduces_each": options.reduce_each,
         "bucket_view": options.bucket_view,
         "sequence_parallel": options.sequence_parallel,
+        "overlaps": options.overlap,
         "flash_attention": options.no_flash_attention,
         "offloads_activations": options.offload_activations or None,
         "packing": options.base_dtype,

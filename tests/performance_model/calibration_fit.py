@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from raybench.performance_model.efficiency import Calibration, experts_times
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of
-from raybench.performance_model.step.bounds import forward_share, peak_seconds, peak_tflops
+from raybench.performance_model.step.bounds import beside_share, forward_share, peak_seconds, peak_tflops
 from raybench.performance_model.step.links import has_open_fabric, linked_network
 from raybench.performance_model.step.offload import offload_seconds
 from raybench.performance_model.step.spreads import exposed_share
@@ -49,7 +49,8 @@ class Observation:
 
     ``times``: how often the work is done in a step; ``operations``: the fewest and the most, of those of the work.
     ``forward``, ``backward``: what is sent beside each, at least alone and all of it; ``waited``: what blocks, so too.
-    ``moved``: activations that go to the CPU and come back, beside the work or before and after it.
+    ``moved``: activations that go to the CPU and come back, beside the work or before and after it. ``beside``: the
+    share of each pass that hides what is sent even at most.
     """
 
     source: str
@@ -65,6 +66,7 @@ class Observation:
     update: tuple[float, float]
     exposed: float
     moved: float
+    beside: float = 0.0
 
     def predicted(self, calibration: Calibration) -> float:
         """What is likely between all communication hidden that can be, and none."""
@@ -74,7 +76,10 @@ class Observation:
         own = fewest * self.forward_share
         least = max(own + self.forward[0], self.forward[1]) + max(fewest - own + self.backward[0], self.backward[1])
         least += self.waited[0] + self.bubble * (fewest + self.waited[0]) + self.update[0]
-        most += self.forward[1] + self.backward[1] + self.waited[1] + self.bubble * (most + self.waited[1])
+        slowest = (most - self.moved) * self.forward_share, (most - self.moved) * (1 - self.forward_share)
+        most += self.waited[1] + self.bubble * (most + self.waited[1])
+        for (alone, every), pass_seconds in zip((self.forward, self.backward), slowest, strict=True):
+            most += max(alone, every - self.beside * pass_seconds)
         return float(least * ((most + self.update[1]) / least) ** self.exposed)
 
     def error(self, calibration: Calibration) -> float:
@@ -116,6 +121,7 @@ def observation(run: PublishedRun, seconds: float) -> Observation:
         update=answer.optimizer_seconds,
         exposed=exposed_share(request.setup, request.model),
         moved=request.accumulation * offload_seconds(request),
+        beside=beside_share(request),
     )
 
 

@@ -94,6 +94,8 @@ _WITHOUT_AUTOCAST = (
 )
 # PyTorch's attention of heads that share keys, on Turing: its math kernel.
 _BY_MATH = ("RTX 8000 LoRA sweep",)
+# By their scripts (examples/llama/train_llama3_8b_h100_fp8.sh; model_config.yaml of each functional test).
+_OVERLAPPED = ("Megatron-LM examples", "Megatron-LM golden values")
 _NOT_MASKED = ("LLaMA-Factory", "fms-acceleration")  # by flash-attn, which takes lengths
 _PACKINGS: dict[str, Packing] = {"qlora-single": "nf4-single", "qlora-gptq": "gptq", "qlora-8bit": "8bit"}
 _SAID = {"yes": True, "no": False}
@@ -217,6 +219,17 @@ def _of_auto_buckets() -> frozenset[str]:
         return frozenset(row["source"] for row in rows if row["program"] in ("llama-factory", "axolotl", "ms-swift"))
 
 
+@cache
+def _overlap() -> frozenset[str]:
+    """Sources whose program is told to send gradients and weights beside computation.
+
+    Those of Megatron-Bridge and NeMo, by their recipes, and of Megatron-LM by the scripts that they name.
+    """
+    with (FOLDER / "programs.csv").open() as file:
+        bridges = [row["source"] for row in csv.DictReader(file) if row["program"] == "megatron-bridge"]
+    return frozenset((*bridges, *_OVERLAPPED))
+
+
 def _holds_inputs(row: dict[str, str]) -> bool:
     methods = _HOLDS_INPUTS.get(row["source"], ())
     checkpoints = row["strategy"] == "fsdp" and row["checkpointing"] == "full"
@@ -294,5 +307,6 @@ def _setup(row: dict[str, str]) -> TrainingSetup:
         wide_scores=setup.wide_scores and not setup.math_attention,
         upcast=setup.upcast or (setup.quantized and row["source"] in _CAST_UP),
         sequence_parallel=_SAID.get(row.get("sequence_parallel", "")),
+        overlaps=True if row["strategy"] == "zero1" and row["source"] in _overlap() and not row["lora_rank"] else None,
         moment_bytes=int(row.get("moment_bytes") or 0),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,9 @@ from raybench.performance_model.estimate import estimate
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.presets import preset_named
+from raybench.performance_model.programs.taken import with_program
 from raybench.performance_model.step.attention import older_share
+from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.spreads import (
     FEW_PUBLISHED,
     SPREADS,
@@ -19,12 +22,15 @@ from raybench.performance_model.step.spreads import (
     Spread,
     classes_of,
     is_known,
+    may_overlap,
     nearest_family,
     spread_of,
     unpublished,
 )
+from raybench.performance_model.step.unknown import unsaid_of
 from raybench.performance_model.training_setup import Kernels, TrainingSetup
 from raybench.performance_model.work import work_of
+from raybench.services.estimate import EstimateOptions, estimate_request
 from tests.performance_model.leave_one_out import families, fits_without, needs_of, outcome
 from tests.performance_model.published_runs import all_runs
 from tests.performance_model.spread_fit import Need, calibrated
@@ -108,7 +114,7 @@ def test_no_geforce_is_told_faster_than_any_training_has_it(gpu: str, changes: d
         ({"lora_rank": 16, "strategy": "zero3"}, "adapters"),
         ({"lora_rank": 16, "compiled": True}, "adapters"),
         ({"compiled": True}, "compiled"),
-        ({"compiled": True, "kernels": "fused"}, "tuned"),
+        ({"compiled": True, "kernels": "fused"}, "compiled"),
         ({"strategy": "zero2"}, "eager"),
     ],
 )
@@ -311,3 +317,37 @@ def test_before_ampere_scores_may_be_stored(gpu: str, kernels: Kernels, share: f
     stored = works[1].elements - narrow.elements * setup.sequence_length
     assert works[0].elements == pytest.approx(works[1].elements - (1 - share) * stored, rel=0.01)
     assert (works[0].unsure_elements > 0) == (share == 0.5)
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "may"),
+    [
+        (None, {}, True),
+        ("megatron-lm", {}, True),
+        ("nemo", {}, False),
+        ("nemo", {"overlap": False}, False),
+        ("nemo", {"lora_rank": 16}, True),  # whose recipes do not
+        ("deepspeed", {"strategy": "zero1"}, False),
+        (None, {"strategy": "fsdp"}, False),
+        (None, {"world_size": 1}, False),
+    ],
+)
+def test_zero1_that_is_told_to_send_beside_computation_waits_less(
+    program: str | None, options: dict[str, Any], may: bool
+) -> None:
+    """Llama 2 7B of 1,048,576 tokens on 1,024 H100, and Llama 3.1 405B, were told a third too slow."""
+    asked = {"model": "llama-8b", "gpu": "H100", "world_size": 64, "nics": 8, "nic_gbit": 100.0, "program": program}
+
+    def of(**more: Any) -> EstimateRequest:
+        chosen = {"strategy": "distributed-optimizer", **asked, **options, **more}
+        return with_program(estimate_request(EstimateOptions(**chosen)))
+
+    request = of()
+    assert may_overlap(request.setup, request.layout) is may
+    assert ("--overlap" in unsaid_of(request)) is may
+    if program == "nemo" and not options:
+        named, beside, after = estimate(request), estimate(of(overlap=True)), estimate(of(overlap=False))
+        assert named.step_seconds == beside.step_seconds
+        assert named.likely_step_seconds == beside.likely_step_seconds
+        assert beside.likely_step_seconds < 0.9 * after.likely_step_seconds  # type: ignore[operator]
+        assert beside.step_seconds[1] < 0.9 * after.step_seconds[1]  # type: ignore[index]

@@ -61,6 +61,8 @@ MEGATRON_BRIDGE = Program(
         Fact(name="stores_remainders", value=False, source="src/megatron/bridge/recipes/llama/h100/llama3.py, "
              "use_precision_aware_optimizer; on in perf_recipes of models with experts, and with bf16 in NeMo's "
              "scripts/performance/helpers.py", strategies=("zero1",), is_open=True),
+        Fact(name="overlaps", value=True, source="src/megatron/bridge/recipes/common.py, overlap_grad_reduce and "
+             "overlap_param_gather", methods=("full",), strategies=("zero1",), is_default=True),
         *OF_MEGATRON_CORE,
     ),
 )  # fmt: skip

@@ -41,6 +41,7 @@ LABELS = SIZES | {
     "reduces_each": "each micro-batch reduced",
     "bucket_view": "gradients as views of buckets",
     "sequence_parallel": "sequence parallelism",
+    "overlaps": "gradients and weights sent beside computation",
     "selective": "selective checkpointing",
     "offloads_activations": "activations on the CPU",
     "fused_optimizer": "fused optimizer",

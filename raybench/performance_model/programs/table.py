@@ -105,7 +105,9 @@ MEGATRON_LM = Program(
     predicts_ahead=True,  # megatron/core/transformer/multi_token_prediction.py
     starts="megatron-lm",
     planned=(Fact(name="drops", value=AS_THE_MODEL, source="--hidden-dropout and --attention-dropout, as a plan has "
-                  "them told"),),
+                  "them told"),
+             Fact(name="overlaps", value=True, source="--overlap-grad-reduce and --overlap-param-gather, as a plan has "
+                  "them told", strategies=("zero1",), releases=Releases(since="0.5"))),
     facts=(
         Fact(name="kernels", value="fused", source="megatron/core/transformer/transformer_config.py, "
              "transformer_impl", is_default=True),

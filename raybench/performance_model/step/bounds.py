@@ -9,6 +9,7 @@ from raybench.performance_model.parallel.part import bubble_share, local_setup, 
 from raybench.performance_model.step.links import networks_of
 from raybench.performance_model.step.offload import offload_seconds
 from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.step.spreads import is_overlapped
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.work import attention_again, products_again
 
@@ -81,11 +82,20 @@ def _steps(
     work = max(efficiency.micro_batch_seconds(least)[0], moved), efficiency.micro_batch_seconds(most)[1] + moved
     share, times = forward_share(request.setup), request.accumulation
     bubble = bubble_share(request.layout, times)
+    beside = beside_share(request)
     shortest, longest = (
-        step_seconds(one * times, traffic, network, forward_share=share, bubble=bubble)
+        step_seconds(one * times, traffic, network, forward_share=share, bubble=bubble, beside=beside)
         for one, network in zip(work, networks, strict=True)
     )
     return shortest, longest
+
+
+def beside_share(request: EstimateRequest) -> float:
+    """Share of each pass beside which a program sends for sure what it may: that of the last micro-batch, if told to.
+
+    Gradients are added up until then, and weights are gathered once (Megatron-LM, core/distributed).
+    """
+    return 1 / request.accumulation if is_overlapped(request.setup) else 0.0
 
 
 def peak_seconds(request: EstimateRequest, peak_tflops: float) -> tuple[float, float]:

@@ -13,14 +13,23 @@ from raybench.performance_model.step.attention import may_be_masked
 from raybench.performance_model.step.forms import layouts_meant
 from raybench.performance_model.step.heaviest import heaviest
 from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.step.spreads import may_overlap
 
-_FASTEST: dict[str, Any] = {"kernels": "fused", "loss": "fused", "compiled": True, "native_attention": True}
+_FASTEST: dict[str, Any] = {
+    "kernels": "fused",
+    "loss": "fused",
+    "compiled": True,
+    "native_attention": True,
+    "overlaps": True,
+}
+_TUNED: dict[str, Any] = _FASTEST | {"compiled": False}  # whose bounds are others than those of what is compiled
 _COMPILED: dict[str, Any] = _FASTEST | {"kernels": "plain"}  # of old GPUs these may store no scores, fused ones do
 _SLOWEST: dict[str, Any] = {
     "kernels": "plain",
     "loss": "transformers-kept",
     "compiled": False,
     "native_attention": False,
+    "overlaps": False,
 }
 
 
@@ -32,7 +41,8 @@ def said_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
     layouts = layouts_meant(request.model, request.layout)
     names, flags = _open(request), _open_flags(request)
     most = {fact.name: fact.value for fact in request.taken if fact.is_open and fact.name in _SLOWEST}
-    sides = [_FASTEST, _SLOWEST | most] + [_COMPILED] * ({"kernels", "compiled"} <= names) if names else []
+    sides = [_FASTEST, _SLOWEST | most] if names else []
+    sides += [_TUNED] * ("compiled" in names) + [_COMPILED] * ({"kernels", "compiled"} <= names)
     lean = replace(request, setup=replace(request.setup, **flags)) if flags else request
     asked = [request, *(_said(one, side) for side in sides for one in ([request, lean] if flags else [request]))]
     asked += [lean] if flags else []
@@ -55,6 +65,7 @@ def _open(request: EstimateRequest) -> frozenset[str]:
         "loss": not request.loss_known,
         "compiled": setup.compiled is None,
         "native_attention": setup.native_attention is None,
+        "overlaps": may_overlap(setup, request.layout),
     }
     return frozenset(name for name, value in is_open.items() if value)
 

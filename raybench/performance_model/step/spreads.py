@@ -7,10 +7,11 @@ source counted once. The fit that a source is compared with knows neither it nor
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from raybench.hardware.gpus import Gpu
+from raybench.performance_model.layout import Layout
 from raybench.performance_model.parallel.part import ModelPart
 from raybench.performance_model.training_setup import Kernels, TrainingSetup
 from raybench.performance_model.transformer import Transformer
@@ -76,8 +77,9 @@ PROGRAMS_TIMED: Mapping[str, tuple[Kernels, ...]] = MappingProxyType(
 def classes_of(gpu: Gpu | None, model: Transformer, setup: TrainingSetup, timing: str = "") -> tuple[str, ...]:
     """The classes of ``SPREADS``, of which the wider counts: of a GPU that few trainings are of, and of the program.
 
-    Experts are a class of their own. A program is tuned where it is said to have fused kernels; ``timing``: by whose
-    published step times it is judged, where it is named.
+    Experts are a class of their own. A program is tuned where it is said to have fused kernels that are no compiler's,
+    whose choice differs by release and by model; ``timing``: by whose published step times it is judged, where it is
+    named.
     """
     family = gpu.name.split()[0] if gpu else ""
     if model.experts:
@@ -92,8 +94,10 @@ def classes_of(gpu: Gpu | None, model: Transformer, setup: TrainingSetup, timing
 
 
 def _program(model: Transformer, setup: TrainingSetup) -> str:
-    if setup.kernels == "fused" or isinstance(model, ModelPart):
-        return TUNED if setup.kernels == "fused" else "cut"
+    if setup.kernels == "fused":
+        return "compiled" if setup.compiled else TUNED
+    if isinstance(model, ModelPart):
+        return "cut"
     if setup.lora_rank or setup.strategy == "zero3":
         return "adapters" if setup.lora_rank else "zero3"
     return "compiled" if setup.compiled else "eager"
@@ -126,13 +130,23 @@ def unpublished(gpu: Gpu | None) -> str | None:
     return f"no published training on {gpu.name} is known: as {nearest_family(gpu)}'s, with wider bounds"
 
 
+def may_overlap(setup: TrainingSetup, layout: Layout) -> bool:
+    """Whether ZeRO-1 may be told to send beside computation, and nobody says."""
+    return setup.overlaps is None and is_overlapped(replace(setup, overlaps=True)) and layout.world_size > 1
+
+
+def is_overlapped(setup: TrainingSetup) -> bool:
+    """Whether ZeRO-1 is told to send beside computation; what DeepSpeed's gathers of weights are not."""
+    return bool(setup.overlaps) and setup.strategy == "zero1" and not setup.is_deepspeeds
+
+
 def exposed_share(setup: TrainingSetup, model: Transformer) -> float:
     """How much of what may be hidden a step mostly waits for, as a power of it: half, where nothing says more.
 
     FSDP gathers ahead block by block: steps over nodes take 0.86 to 0.98 of the middle (PyTorch-IBM, OLMo-core, Llama
-    3). What ZeRO-1 and 2 send follows the last backward pass: 1.07 to 1.12 of it (InternEvo, FlagPerf, BLOOM). With
-    experts most of what may be hidden are the exchanges of tokens, in each layer.
+    3). What ZeRO-1 and 2 send follows the last backward pass: 1.07 to 1.12 of it (InternEvo, FlagPerf, BLOOM), unless
+    it is told to be beside that. With experts most of what may be hidden are the exchanges of tokens, in each layer.
     """
     if setup.is_zero and not model.experts:
-        return _EXPOSED_OF_ZERO
+        return _EXPOSED if is_overlapped(setup) else _EXPOSED_OF_ZERO
     return _EXPOSED_OF_FSDP if setup.strategy.startswith("fsdp") else _EXPOSED

@@ -9,7 +9,7 @@ from raybench.performance_model.step.forms import layouts_meant
 from raybench.performance_model.step.links import fabrics_of, has_open_fabric
 from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.step.spreads import unpublished
+from raybench.performance_model.step.spreads import may_overlap, unpublished
 from raybench.performance_model.work import has_slower_attention
 
 _WIDE_BYTES = 4  # an element of fp32, whose kernels take any width
@@ -63,6 +63,7 @@ def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
         "--flash-attention": request.may_store_scores
         or any(fact.name == "flash_attention" and fact.is_open for fact in request.taken),
         "--masked-attention": may_be_masked(setup),
+        "--overlap": may_overlap(setup, request.layout),
         "--dropout": not request.dropout_known,
         "--lora-dropout": setup.lora_rank > 0 and not request.adapter_dropout_known,
         "--expert-tensor-parallel": len(layouts_meant(request.model, request.layout)) > 1,

@@ -98,6 +98,7 @@ def megatron_words(way: "Way") -> str:
     words += [f"--expert-model-parallel-size {layout.expert} {_DISPATCHED}"] if layout.expert > 1 else []
     words += ["--expert-tensor-parallel-size 1"] if one.model.experts and layout.has_whole_experts else []
     words += ["--use-distributed-optimizer"] if setup.strategy == "zero1" else []
+    words += ["--overlap-grad-reduce --overlap-param-gather"] if setup.strategy == "zero1" and setup.overlaps else []
     words.append(f"--micro-batch-size {setup.batch_size}")
     words.append(f"--global-batch-size {way.estimate.samples_per_step} --seq-length {setup.sequence_length}")
     words += _MEGATRON_TYPES.get(one.dtype, [])

@@ -77,6 +77,7 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
         has_8bit_inner=bool(options.activation_func_fp8_input_store),
         stores_remainders=_stores_remainders(options),
         sequence_parallel=options.sequence_parallel,
+        overlaps=options.overlap,
     )
     check_modules(model, setup)
     if setup.has_8bit_inner and not model.gated:

@@ -93,6 +93,7 @@ def started(strategy: str, **options: Any) -> str:
         ("fsdp", {"optimizer": "paged-adamw-8bit"}, ["--optim paged_adamw_8bit"]),
         ("fsdp", {"lora_rank": 8, "qlora": True}, ["--bnb_4bit_quant_storage bfloat16 --dtype bfloat16"]),
         ("zero1", {"tensor_parallel": 2}, ["pretrain_gpt.py", "Megatron-LM, beside the model's own", " --bf16"]),
+        ("zero1", {"tensor_parallel": 2, "overlap": True}, ["er --overlap-grad-reduce --overlap-param-gather "]),
         ("zero1", {"tensor_parallel": 2, "dtype": "fp16", "optimizer": "sgd"}, [" --fp16 --optimizer sgd"]),
         ("fsdp", {"tensor_parallel": 2}, ["torchtitan 0.3: --module llama3 --config llama3_8b ", "checkpoint:none"]),
         ("fsdp", {"selective_checkpointing": True}, ["torchtitan.train", "_degree=1 ", "point:selective"]),

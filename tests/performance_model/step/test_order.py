@@ -33,6 +33,7 @@ SAID: dict[str, tuple[Any, ...]] = {
     "loss": LOSSES,
     "compile": (True, False),
     "native_attention": (True, False),
+    "overlap": (True, False),
 }
 
 

@@ -1,8 +1,8 @@
 """How far published step times are from the fit, to either side, by the class of training.
 
 Slow programs lie far behind the fit, and nobody is far ahead of it, so each class has a factor for either side. Within
-it are 92 of 100 step times on the slow side (97 of tuned programs) and 97 on the fast one (96 of tuned programs), each
-source counted once. The fit that a source is compared with knows neither it nor any of its family
+it are 92 of 100 step times on the slow side (97 of tuned programs, 94 of compiled ones) and 97 on the fast one (96 and
+98 of these), each source counted once. The fit that a source is compared with knows neither it nor any of its family
 (``python -m tests.performance_model.leave_one_out``; a test calibrates again and compares).
 """
 

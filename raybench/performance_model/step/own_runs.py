@@ -94,8 +94,8 @@ class OwnRun:
         return all(abs(math.log(self.seconds / one.seconds)) > _ODD * one.half_width for one in self.told)
 
     def told_so(self, said: tuple[object, ...]) -> Told:
-        """With the same said, else as it stands."""
-        return next((one for one in self.told if one.said == said), self.told[0])
+        """With the same said, else with most of it the same: what is open of the run is as it is asked."""
+        return max(self.told, key=lambda one: sum(own == asked for own, asked in zip(one.said, said, strict=False)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

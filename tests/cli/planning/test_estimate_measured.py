@@ -214,3 +214,15 @@ def test_a_plan_is_corrected_in_all_of_its_ways() -> None:
     assert few["tokens_per_second"][1] < alone["fewest_nodes"]["tokens_per_second"][1]
     with pytest.raises(UsageError, match="does not say --strategy and --batch-size"):
         told(*PLAN, "--measured", "--world-size 8 took=0.6", command=plan)
+
+
+def test_a_run_by_a_program_is_as_a_plan_starts_that_program() -> None:
+    asked = (*PLAN, "--program", "torchtitan")
+    alone = told(*asked, command=plan)
+    found = told(*asked, "--measured", "--world-size 8 --strategy fsdp --batch-size 2 took=0.9", command=plan)
+    before, after = (
+        next(way for way in one["ways"] if way["strategy"] == "fsdp" and not way["activation_checkpointing"])
+        for one in (alone, found)
+    )
+    wide, narrow = (one["tokens_per_second"][1] / one["tokens_per_second"][0] for one in (before, after))
+    assert narrow < 0.85 * wide

@@ -82,6 +82,16 @@ def test_what_is_open_of_both_is_compared_as_the_same() -> None:
     assert run.times == 1.0
 
 
+def test_what_is_open_of_the_run_is_as_it_is_asked_where_that_says_more() -> None:
+    stands, fused = (
+        Told(said=said, traits=replace(ONE, kernels=(said[0], None)), seconds=seconds, half_width=0.3)
+        for said, seconds in ((("plain", "plain", None), 2.0), (("fused", "fused", True), 1.0))
+    )
+    run = OwnRun(text="mine", seconds=1.0, told=(stands, fused))
+    assert run.told_so(("fused", "fused", None)) == fused
+    assert run.told_so(("plain", "plain", False)) == stands
+
+
 def test_a_published_training_is_nearer_its_own_time_beside_itself() -> None:
     run = next(one for one in all_runs() if one.source == "torchtune" and one.tokens_per_second)
     alone = estimate(run.request, alone=False)

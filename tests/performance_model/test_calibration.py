@@ -45,8 +45,8 @@ def observed() -> list[Observation]:
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 200
-    assert len(observed()) == 902
+    assert len({run.source for run in RUNS}) == 201
+    assert len(observed()) == 903
 
 
 def test_the_constants_are_the_fit_of_the_published_rows() -> None:

@@ -142,7 +142,9 @@ def estimate(options: EstimateOptions) -> FinishedEstimate:
         from raybench.services.planning.own_runs import own_runs_of, with_corrections
 
         runs = own_runs_of(options, settings, estimate_request)
-        if runs:
+        if options.measured and found.traits is None:
+            raise UsageError(f"--measured corrects a step time, and none is told here: {'; '.join(found.unknown)}")
+        if runs and found.traits is not None:
             found = replace(estimated(replace(request, own_runs=runs)), measured=found.measured)
             told = with_corrections(told, runs)
     report = replace(estimate_report(found), measured=told, other_programs=other_programs(found))

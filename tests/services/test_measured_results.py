@@ -143,6 +143,17 @@ def test_a_result_is_of_the_machine_that_is_asked_about_where_its_gpu_is(tmp_pat
     assert the_told(other, *asked[-2:]) == the_told(other)
 
 
+@pytest.mark.parametrize("lacking", [("--gpu", "H100", "--efficiency", "0.4"), ()])
+def test_where_no_step_time_can_be_corrected_none_is_said_to_be(tmp_path: Path, lacking: tuple[str, ...]) -> None:
+    path = written(tmp_path, training(options={"batch_size": 4}))
+    found = told("--model", "gpt2", *lacking, "--sequence-length", "1024", "--result", path)
+    assert (found["own_runs"], found["measured"][0]["corrects"]) == ([], False)
+    assert found["uncorrected_step_seconds"] is None
+    if lacking:
+        planned = told("gpt2", *lacking, "--sequence-length", "1024", "--result", path, command=plan)
+        assert (planned["own_runs"], planned["measured"][0]["corrects"]) == ([], False)
+
+
 def test_copies_of_a_result_correct_as_one(tmp_path: Path) -> None:
     paths = [written(tmp_path, training(options={"batch_size": 4})) for _ in range(2)]
     once = told(*ASKED, "--result", paths[0])

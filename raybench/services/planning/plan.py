@@ -69,6 +69,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     goal = _goal(options, request)
     known = meeting_first([reckoned(way, request.price, goal) for way in ways], goal)
     ways = tuple(one.way for one in known)
+    own_runs = options.own_runs if any(way.estimate.traits is not None for way in ways) else ()
     told = tuple(_marked(_way(one, ways[0], request, options.machine), measured) for one in known)
     still_open = left_open(ways[0])
     conclusion = judged(told, request, goal, lambda: nearest_plan(options, _best_of))
@@ -96,8 +97,8 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
             *_of_program(ways[0]),
         ),
         unknown=tuple(ways[0].estimate.unknown),
-        measured=with_corrections(measured, options.own_runs),
-        own_runs=own_runs_told(options.own_runs),
+        measured=with_corrections(measured, own_runs),
+        own_runs=own_runs_told(own_runs),
         fewest_nodes=_fewest(options, per_step, ways[0]),
         nodes_in_time=_in_time(options, told),
         links_measured=links_measured(request.basis),

@@ -182,6 +182,11 @@ def test_with_a_given_efficiency_runs_have_nothing_to_correct() -> None:
         told(*ASKED, "--efficiency", "0.4", "--measured", "--world-size 8 took=0.6")
 
 
+def test_without_a_step_time_runs_have_nothing_to_correct_either() -> None:
+    with pytest.raises(UsageError, match="--measured corrects a step time, and none is told here: .*GPU is not known"):
+        told(*ASKED[:6], "--measured", "--gpu H100 --world-size 8 took=0.6")
+
+
 def test_the_screen_says_which_run_corrects_and_what_it_is_without() -> None:
     text = CliRunner().invoke(estimate, [*ASKED, "--measured", "--world-size 8 took=0.6"]).stdout
     flat = " ".join(text.replace("#", " ").split())

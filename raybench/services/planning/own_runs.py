@@ -1,6 +1,7 @@
 """Trainings that somebody ran, as what they say of another: by ``--measured``, and by results of ``raybench train``."""
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -80,7 +81,7 @@ def _given_run(run: MeasuredRun, options: "EstimateOptions", request_of: Request
     lacking = [name.replace("_", "-") for name in _NOT_SAID if of_plan and name not in given]
     if lacking:
         raise UsageError(f"--measured '{run.text}' does not say --{' and --'.join(lacking)}: each way has its own")
-    text = f"--measured '{run.text}'"
+    text = "--measured " + (shlex.quote(run.text) if "'" in run.text else f"'{run.text}'")  # to be typed again
     try:
         changes: dict[str, Any] = {**_NO_COST, **_elsewhere(options, given), **_otherwise(options, given), **given}
     except UsageError as error:

@@ -1,6 +1,7 @@
 """``--measured``: a training that somebody ran corrects the estimate of another."""
 
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -180,6 +181,12 @@ def test_what_cannot_be_of_a_run_names_the_run() -> None:
 def test_with_a_given_efficiency_runs_have_nothing_to_correct() -> None:
     with pytest.raises(UsageError, match="--efficiency"):
         told(*ASKED, "--efficiency", "0.4", "--measured", "--world-size 8 took=0.6")
+
+
+def test_a_run_is_named_so_that_it_can_be_typed_again() -> None:
+    text = "--model 'llama-8b' --world-size 8 took=0.6"
+    (own,) = told(*ASKED, "--measured", text)["own_runs"]
+    assert shlex.split(own["text"]) == ["--measured", text]
 
 
 def test_without_a_step_time_runs_have_nothing_to_correct_either() -> None:

@@ -190,7 +190,7 @@ def test_a_run_is_named_so_that_it_can_be_typed_again() -> None:
 
 
 def test_without_a_step_time_runs_have_nothing_to_correct_either() -> None:
-    with pytest.raises(UsageError, match="--measured corrects a step time, and none is told here: .*GPU is not known"):
+    with pytest.raises(UsageError, match="none is told here"):
         told(*ASKED[:6], "--measured", "--gpu H100 --world-size 8 took=0.6")
 
 

@@ -26,6 +26,7 @@ from tests.performance_model.spread_fit import calibrated
 
 _DRAWS, _MOST_ROWS, _SEED = 3, 30, 3
 _FITTED_ROWS, _STEPS, _RATE, _PENALTY = 12, 250, 0.08, 0.05
+_FITS = 9  # draws of those rows
 _MOST_ERROR = 2.5  # half widths, of those that are fitted
 NEAR = 0.65  # of the deviation without runs: what the nearest leave
 
@@ -125,10 +126,20 @@ def _inside(found: Estimate, row: Row) -> tuple[bool, float]:
 
 
 def fitted(rows: dict[str, list[Row]]) -> tuple[float, dict[str, float]]:
-    """``SHARED`` and ``WEIGHTS`` with which the errors of each source's rows are likeliest, a few of each."""
+    """``SHARED`` and ``WEIGHTS`` with which the errors of each source's rows are likeliest, a few of each.
+
+    Small weights hang on which rows those are: the median of several draws.
+    """
+    found = [_fitted(rows, random.Random(seed)) for seed in range(_FITS)]
+    return median(shared for shared, _ in found), {
+        name: median(weights[name] for _, weights in found) for name in WEIGHTS
+    }
+
+
+def _fitted(rows: dict[str, list[Row]], draw: random.Random) -> tuple[float, dict[str, float]]:
     import torch
 
-    draw, most = random.Random(_SEED), _FITTED_ROWS
+    most = _FITTED_ROWS
     chosen = [own if len(own) <= most else draw.sample(own, most) for own in rows.values() if own]
     far, errors = torch.zeros(len(chosen), most, most, len(WEIGHTS)), torch.zeros(len(chosen), most)
     has = torch.zeros(len(chosen), most)

@@ -24,7 +24,7 @@ from tests.performance_model.published_run import PublishedRun
 from tests.performance_model.published_runs import all_runs
 from tests.performance_model.spread_fit import calibrated
 
-_DRAWS, _MOST_ROWS, _SEED = 3, 30, 3
+_DRAWS, _MOST_ROWS, _SEED = 8, 30, 3
 _FITTED_ROWS, _STEPS, _RATE, _PENALTY = 12, 250, 0.08, 0.05
 _FITS = 9  # draws of those rows
 _MOST_ERROR = 2.5  # half widths, of those that are fitted

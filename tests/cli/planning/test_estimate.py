@@ -96,7 +96,7 @@ def test_scores_that_are_stored_take_time() -> None:
     asked = ("--model", "gpt2", "--gpu", "A100-SXM4-40GB", "--world-size", "1", "--batch-size", "12", "--no-compile")
     low, high = answer(*asked, "--no-flash-attention", code=0)["step_seconds"]
     assert low < 0.250 < high
-    assert answer(*asked)["step_seconds"][1] < 0.68 * high
+    assert answer(*asked)["step_seconds"][1] < 0.7 * high
 
 
 def test_what_fused_kernels_keep_is_between_two_figures() -> None:

@@ -243,6 +243,7 @@ def _said(options: EstimateOptions) -> frozenset[str]:
         "stores_remainders": options.use_precision_aware_optimizer,
         "has_8bit_inner": options.activation_func_fp8_input_store,
         "reduces_each": options.reduce_each,
+        "vocabulary_multiple": options.vocabulary,
         "bucket_view": options.bucket_view,
         "sequence_parallel": options.sequence_parallel,
         "overlaps": options.overlap,

@@ -74,11 +74,14 @@ def _by_megatron(request: EstimateRequest) -> EstimateRequest | None:
     """With ZeRO-1 as Megatron-LM runs it, by its facts; None where it shards no such optimizer.
 
     With the loss and the kernels that it has, whatever was said of another program's: it is the one that is printed.
+    With the vocabulary of the other ways: a padded one is no reason to shard.
     """
     if request.setup.optimizer not in _SHARDED_OPTIMIZERS:
         return None
     setup = replace(request.setup, strategy="zero1", gradient_bytes=4)
-    free = replace(request, setup=setup, program=MEGATRON_LM, said=request.said - _OF_MEGATRON)
+    free = replace(
+        request, setup=setup, program=MEGATRON_LM, said=request.said - _OF_MEGATRON | {"vocabulary_multiple"}
+    )
     own = with_program(replace(free, kernels_known=False, loss_known=False), planned=True)
     taken = replace(own, program=None, taken=(), asked=None, kernels_known=True, loss_known=True)
     return replace(taken, setup=replace(own.setup, loss_open=False))

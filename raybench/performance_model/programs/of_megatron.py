@@ -94,6 +94,8 @@ GPT_NEOX = Program(
         Fact(name="sequence_parallel", value=False, source="megatron/neox_arguments/neox_args.py, sequence_parallel",
              is_default=True),
         Fact(name="joined_projections", value=True, source="megatron/model/transformer.py, query_key_value"),
+        Fact(name="vocabulary_multiple", value=128, source="megatron/tokenizer/tokenizer.py, "
+             "make_vocab_size_divisible_by, of each tensor rank", is_default=True),
         Fact(name="fused_optimizer", value=True, source="megatron/training.py, FusedAdam of Apex", is_default=True),
     ),
 )  # fmt: skip

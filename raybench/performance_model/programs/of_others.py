@@ -165,6 +165,8 @@ MEGATRON_DEEPSPEED = Program(
              is_default=True),
         Fact(name="fused_optimizer", value=True, source="megatron/optimizer/__init__.py, FusedAdam", is_default=True),
         Fact(name="joined_projections", value=True, source="megatron/model/transformer.py, query_key_value"),
+        Fact(name="vocabulary_multiple", value=128, source="megatron/arguments.py, --make-vocab-size-divisible-by, "
+             "of each tensor rank", is_default=True),
         Fact(name="drops", value=True, source="megatron/arguments.py, --hidden-dropout 0.1; 0 in "
              "examples_deepspeed/pretrain_llama2_distributed.sh", is_open=True),
     ),

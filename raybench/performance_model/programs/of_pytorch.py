@@ -130,6 +130,8 @@ NANOGPT = Program(
     ),
     facts=(
         Fact(name="compiled", value=True, source="train.py, compile", is_default=True),
+        Fact(name="vocabulary_multiple", value=64, source="model.py, vocab_size 50304 of GPT-2's 50257",
+             is_default=True),
         Fact(name="kernels", value="fused", source="train.py, torch.compile", needs=COMPILED),
         Fact(name="kernels", value="plain", source="model.py, LayerNorm and MLP", needs=EAGER),
         Fact(name="loss", value="compiled", source="model.py, cross_entropy in GPT.forward", needs=COMPILED),

@@ -68,6 +68,7 @@ LABELS = SIZES | {
     "whole_state": "state whole",
     "gradient_buffers": "gradients in Megatron-Core's buffers",
     "autocast": "autocast",
+    "vocabulary_multiple": "vocabulary padded to a multiple of",  # a rank of those that it is cut over
 }
 # Losses that --loss has no value for, in words; others are as it has them.
 LOSSES: Mapping[str, str] = MappingProxyType({

@@ -124,6 +124,8 @@ MEGATRON_LM = Program(
         Fact(name="gradient_bytes", value=4, source="megatron/training/arguments.py, "
              "accumulate_allreduce_grads_in_fp32", strategies=("zero1",), is_default=True),
         *OF_MEGATRON_CORE,
+        Fact(name="vocabulary_multiple", value=128, source="megatron/training/arguments.py, "
+             "make_vocab_size_divisible_by, of each tensor rank", is_default=True),
         Fact(name="drops", value=True, source="megatron/core/transformer/transformer_config.py, hidden_dropout 0.1; 0 "
              "in examples/llama/train_llama3_8b_h100_fp8.sh", is_open=True),
     ),

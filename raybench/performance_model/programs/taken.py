@@ -1,5 +1,6 @@
 """A request as the program that was named trains: its facts wherever the user says nothing. Pure."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -243,6 +244,15 @@ def _of_setup(request: EstimateRequest, name: str) -> Value | None:
     return not request.setup.whole_gradients if name == "reduces_each" else value
 
 
+def _padded(request: EstimateRequest, fact: Fact) -> EstimateRequest:
+    """With a vocabulary that each rank of those that cut it has a multiple of; as it is where it has."""
+    model, multiple = request.model, int(fact.value) * request.layout.tensor
+    padded = math.ceil(model.vocabulary / multiple) * multiple
+    if padded == model.vocabulary:
+        return request
+    return replace(request, model=replace(model, vocabulary=padded), taken=(*request.taken, fact))
+
+
 def _with(request: EstimateRequest, fact: Fact) -> EstimateRequest:
     setup, known = request.setup, not fact.is_open
     value: Any = setup.compute_bytes if fact.name in SIZES and fact.value == COMPUTED else fact.value
@@ -250,6 +260,8 @@ def _with(request: EstimateRequest, fact: Fact) -> EstimateRequest:
     if fact.name == "reduces_each":
         whole = not value and request.accumulation > 1
         return replace(request, setup=replace(setup, whole_gradients=whole), taken=taken)
+    if fact.name == "vocabulary_multiple":
+        return _padded(request, fact)
     if fact.name == "drops":
         drops = request.model.drops if value == AS_THE_MODEL else bool(value)
         return replace(request, model=replace(request.model, drops=drops), dropout_known=known, taken=taken)

@@ -139,3 +139,34 @@ def test_a_screen_says_what_was_taken() -> None:
     whole = " ".join(CliRunner().invoke(estimate, [*ON_64, "--program", "torchtitan", "--full"]).output.split())
     assert "no, as torchtitan has it (torchtitan/models/common/attention.py, is_causal)" in whole
     assert "has it:" not in " ".join(CliRunner().invoke(estimate, list(ON_64)).output.split())
+
+
+GPT2 = ("--model", "gpt2", "--gpu", "H100", "--world-size", "1", "--batch-size", "12", "--sequence-length", "1024")
+
+
+@pytest.mark.parametrize(
+    ("options", "vocabulary"),
+    [
+        (("--program", "nanogpt"), 50304),
+        (("--program", "megatron-lm"), 50304),
+        (("--program", "megatron-lm", "--world-size", "8", "--tp", "4"), 50688),
+        (("--program", "nanogpt", "--vocabulary", "50257"), 50257),
+        (("--program", "nanogpt", "--vocabulary", "50304"), 50304),
+        (("--program", "transformers"), 50257),
+        ((), 50257),
+    ],
+)
+def test_a_vocabulary_is_padded_as_its_program_pads_it(options: tuple[str, ...], vocabulary: int) -> None:
+    found = told(*GPT2, *options)
+    hidden, padded = 768, vocabulary - 50257
+    assert found["model"]["parameters"] == 124_439_808 + hidden * padded
+    is_taken = "vocabulary padded to a multiple of" in found["basis"]
+    assert is_taken is (padded > 0 and "--vocabulary" not in options)
+
+
+def test_an_odd_vocabulary_takes_longer_than_a_padded_one() -> None:
+    odd, padded = (told(*GPT2, "--program", "nanogpt", *more) for more in (("--vocabulary", "50257"), ()))
+    assert padded["step_seconds"][1] < 0.95 * odd["step_seconds"][1]
+    llama = ("--model", "llama-3.1-8b", "--gpu", "H100", "--program", "megatron-lm", "--tp", "8")
+    assert "vocabulary padded to a multiple of" in told(*llama)["basis"]  # 128,256 is 1,002 x 128
+    assert "vocabulary padded to a multiple of" not in told(*llama[:-1], "2")["basis"]

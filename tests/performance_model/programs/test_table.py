@@ -20,7 +20,7 @@ def test_names_are_of_one_program_each() -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
 def test_its_facts_hold_of_something_and_each_has_a_source(program: Any) -> None:
-    fields = {*TrainingSetup.__dataclass_fields__, "reduces_each", "drops"}  # drops: of the model
+    fields = {*TrainingSetup.__dataclass_fields__, "reduces_each", "drops", "vocabulary_multiple"}  # these of the model
     assert all(fact.name in fields and fact.source for fact in (*program.planned, *program.facts))
     taken: set[str] = set()
     for strategy in program.strategies:

@@ -190,7 +190,7 @@ def _own_run(options: "EstimateOptions", request_of: RequestOf, run: MeasuredRun
     own = OwnRun(text=run.text, seconds=seconds, told=told)
     if not 1 / _MOST_TIMES < own.times < _MOST_TIMES:
         raise UsageError(
-            f"{run.text}: a step of {seconds:.3g} s is {own.times:.2g} times what is told of it, "
+            f"{run.text}: a step of {seconds:.3g} s is {own.times:.3g} times what is told of it, "
             f"{told[0].seconds:.3g} s; took is of a whole step in seconds, tokens-per-second of all ranks: look "
             "whether --batch-size, --gradient-accumulation-steps and all else that differs is said"
         )

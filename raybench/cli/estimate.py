@@ -99,8 +99,10 @@ _OPTIONS: list[Any] = [
                  "(zero1); moments are of --optimizer-dtype.  [default: the program's, else no]"),
     click.option("--cpu-offload", type=click.Choice(["none", "optimizer", "all"]), default="none", show_default=True,
                  help="Keep the optimizer state in the CPU's memory, or (fsdp, ZeRO-3) all that is sharded."),
-    click.option("--activation-checkpointing", is_flag=True, help="Keep only each block's input and compute it again."),
-    click.option("--selective-checkpointing", is_flag=True, help="Compute all but attention and every second matrix "
+    click.option("--activation-checkpointing/--no-activation-checkpointing", default=False,
+                 help="Keep only each block's input and compute it again."),
+    click.option("--selective-checkpointing/--no-selective-checkpointing", default=False,
+                 help="Compute all but attention and every second matrix "
                  "product again (torchtitan)."),
     click.option("--recompute-modules", metavar="NAME,...", help="Compute these modules of each block again, as "
                  "Megatron-LM's --recompute-granularity selective does: core_attn, layernorm, mla_up_proj, mlp, moe, "
@@ -131,7 +133,7 @@ _OPTIONS: list[Any] = [
     click.option("--autocast/--no-autocast", default=None, help="With --lora-rank: autocast or mixed precision "
                  "casts; or, in a loop of one's own over a model in 16 bits, each adapter in fp32 its own input, which "
                  "is kept (peft), and computes without TF32.  [default: the program's, else on]"),
-    click.option("--qlora", is_flag=True, help="The frozen base in 4 bits; needs --lora-rank."),
+    click.option("--qlora/--no-qlora", default=False, help="The frozen base in 4 bits; needs --lora-rank."),
     click.option("--base-dtype", type=click.Choice(["fp32", "bf16", "fp16", "nf4", "int8", "fp8"]), help="Of the "
                  "frozen base, with --lora-rank: of all of it, as transformers loads it in fp32 unless it is told a "
                  "type, or packed (nf4, int8, fp8) of its linear layers.  [default: the program's, else that of the "

@@ -93,7 +93,7 @@ class Estimate:
     def said(self) -> tuple[object, ...]:
         """What is said of options that may be open, by which the same training meant otherwise is told apart."""
         setup = self.request.setup
-        names = ("kernels", "loss", "compiled", "native_attention", "masked_attention", "flash_attention")
+        names = ("kernels", "loss", "compiled", "native_attention", "masked_attention", "flash_attention", "overlaps")
         return (*(getattr(setup, name) for name in names), setup.fused_optimizer)
 
     @property

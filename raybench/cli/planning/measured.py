@@ -26,8 +26,6 @@ _FIELDS = {
 }
 # Of a training that was run: what is read and written by the command is none of it.
 _NONE_OF_IT = ("as_json", "full", "measured", "result_file", "efficiency", "price", "prices", "currency", "help")
-# Flags of the command that is asked with, which the training may have been without.
-_FLAGS = ("activation_checkpointing", "selective_checkpointing", "offload_activations", "qlora")
 _NUMBER = re.compile(r"(\d+|\d{1,3}(,\d{3})+)?(\.\d*)?(e[-+]?\d+)?s?", re.IGNORECASE | re.ASCII)
 
 
@@ -69,9 +67,8 @@ def _given(text: str, words: list[str], estimate: click.Command) -> tuple[tuple[
     """Options of ``raybench estimate`` that are among the words."""
     if "--help" in words or "--help-all" in words:
         raise UsageError(f"--measured '{text}': it has options of raybench estimate, of which --help is none")
-    without = {f"--no-{name.replace('_', '-')}": name for name in _FLAGS}
     try:
-        context = estimate.make_context("estimate", [word for word in words if word not in without])
+        context = estimate.make_context("estimate", list(words))
     except click.UsageError as error:
         raise UsageError(f"--measured '{text}': {error.format_message()}") from None
     given = {
@@ -79,7 +76,6 @@ def _given(text: str, words: list[str], estimate: click.Command) -> tuple[tuple[
         for name, value in context.params.items()
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     }
-    given |= {without[word]: False for word in words if word in without}
     strange = sorted(given.keys() & set(_NONE_OF_IT))
     if strange:
         option = "json" if strange[0] == "as_json" else strange[0].removesuffix("_file").replace("_", "-")

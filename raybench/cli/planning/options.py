@@ -28,8 +28,9 @@ WORKLOAD_OPTIONS: list[Any] = [
     click.option("--sequence-length", type=int, help="Tokens a sample.  [default: the model's, at most 4096]"),
     click.option("--dtype", type=click.Choice(["auto", *BYTES]), default="auto", help="Type of the computation.  "
                  "[default: bf16; fp16 on a GPU without it]"),
-    click.option("--offload-activations", is_flag=True, help="Keep the blocks' activations in CPU memory until "
-                 "the backward pass (torchtune, trl; DeepSpeed's cpu_checkpointing)."),
+    click.option("--offload-activations/--no-offload-activations", default=False,
+                 help="Keep the blocks' activations in CPU memory until the backward pass (torchtune, trl; "
+                 "DeepSpeed's cpu_checkpointing)."),
 ]  # fmt: skip
 KERNEL_OPTIONS: list[Any] = [
     click.option("--kernels", type=click.Choice(["plain", "fused"]), help="PyTorch's own operations, or fused ones "

@@ -95,7 +95,7 @@ class OwnRun:
 
     def told_so(self, said: tuple[object, ...]) -> Told:
         """With the same said, else with most of it the same: what is open of the run is as it is asked."""
-        return max(self.told, key=lambda one: sum(own == asked for own, asked in zip(one.said, said, strict=False)))
+        return max(self.told, key=lambda one: sum(own == asked for own, asked in zip(one.said, said, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

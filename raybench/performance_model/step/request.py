@@ -34,8 +34,7 @@ class EstimateRequest:
     ``power_watts``: what each GPU is limited to; None: to what it was made for. ``program``: that trains, where it is
     named; ``said``: the fields of its facts that the user gave, which win, ``taken`` what was taken of it, ``asked``
     the request before that. ``timing``: by whose published step times it is judged where no program is named, as a way
-    of a plan that one program alone starts. ``own_runs``: of whoever asks,
-    whose errors this one's are like.
+    of a plan that one program alone starts. ``own_runs``: of whoever asks, whose errors this one's are like.
     """
 
     model: Transformer

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from raybench.benchmarks.training.models.shapes import SIZE_FIELDS
+from raybench.benchmarks.training.options import SHORT_DTYPES
 from raybench.documents.estimate import MeasuredSetting
 from raybench.documents.run.training import TrainingPoint
 from raybench.errors import UsageError
@@ -29,6 +30,7 @@ _MODEL = (*SIZE_FIELDS.values(), "mtp_layers")
 _LORA_OPTIONS: dict[str, Any] = {"lora_targets": None, "lora_dropout": None, "qlora": False, "base_dtype": None}
 _NOT_SAID = ("strategy", "batch_size")  # of a plan: each way has its own
 _METHODS = ("lora", "qlora")
+_SHORT = {written_out: short for short, written_out in SHORT_DTYPES.items()}
 _FAULTY = ", which found a problem that is in its figures"
 
 RequestOf = Callable[["EstimateOptions"], "EstimateRequest"]
@@ -164,9 +166,6 @@ def _machine_of(gpu: str, per_node: int, asked: "EstimateOptions") -> dict[str, 
         return own
     names = ("node_type", "power_limit", "result_file", *_NODE)
     return {**{name: getattr(asked, name) for name in names}, **own}
-
-
-_SHORT = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
 @lru_cache

@@ -1,14 +1,15 @@
 """How far the estimates are from published trainings that they were not fitted to.
 
-    python -m tests.performance_model.leave_one_out [--halves]
+    python -m tests.performance_model.leave_one_out [--halves | --told]
 
 Each source is left out in turn, the constants are fitted to all the others, the factors between the fit and a bound are
 calibrated on how far the others are from fits that they were left out of, and its rows are estimated. Beside the
 memory stand other tools' formulas on the same rows. Two minutes. Left in are the choices of mechanisms: what is widened
 by what, which constants there are. Then step times once more with all sources that share a program or a team left out
 together (``published/families.csv``). With ``--halves`` nothing but that: constants and factors from half of the
-families, drawn at random twenty times, and the other half judged (five minutes). The last line of the table has "fits"
-with the margin that the other sources would have had chosen.
+families, drawn at random twenty times, and the other half judged (five minutes). With ``--told`` bounds are those that
+a user is told, which hold for all that is open (a minute). The last line of the table has "fits" with the margin that
+the other sources would have had chosen.
 """
 
 import csv
@@ -19,10 +20,11 @@ from dataclasses import dataclass, replace
 from statistics import mean, median
 
 from raybench.performance_model.efficiency import CALIBRATION, Calibration, expected_efficiency
-from raybench.performance_model.estimate import estimate
+from raybench.performance_model.estimate import Estimate, estimate
 from raybench.performance_model.memory import MemoryEstimate
 from raybench.performance_model.parallel.part import local_setup, part_of
 from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.step.said import said_requests
 from raybench.performance_model.step.spreads import SPREADS, Spread
 from tests.performance_model.calibration_fit import Observation, fitted, observations
 from tests.performance_model.other_formulas import FORMULAS
@@ -101,18 +103,7 @@ def needs_of(runs: Sequence[PublishedRun], fits: Mapping[str, Calibration]) -> l
 def outcome(run: PublishedRun, calibration: Calibration, spreads: Mapping[str, Spread] = SPREADS) -> Outcome:
     """One row with the given constants."""
     ask = run.request
-    part, setup = part_of(ask.model, ask.layout), local_setup(ask.setup, ask.layout)
-    given = expected_efficiency(
-        ask.gpu,
-        part,
-        setup,
-        power_watts=ask.power_watts,
-        dtype=ask.dtype,
-        calibration=calibration,
-        spreads=spreads,
-        timing=ask.program.timing if ask.program else "",
-    )
-    answer = estimate(replace(ask, efficiency=given), alone=False)
+    answer = estimated(ask, calibration, spreads)
     bounds, seconds = answer.step_seconds, run.step_seconds
     return Outcome(
         source=run.source,
@@ -127,6 +118,49 @@ def outcome(run: PublishedRun, calibration: Calibration, spreads: Mapping[str, S
         fits=run.fits,
         said=answer.fits,
         room=(ask.memory_bytes or 0) / answer.memory.peak - 1,
+    )
+
+
+def estimated(ask: EstimateRequest, calibration: Calibration, spreads: Mapping[str, Spread] = SPREADS) -> Estimate:
+    """A request with the given constants; its bounds are those of it as it stands, whatever may be said of it."""
+    given = expected_efficiency(
+        ask.gpu,
+        part_of(ask.model, ask.layout),
+        local_setup(ask.setup, ask.layout),
+        power_watts=ask.power_watts,
+        dtype=ask.dtype,
+        calibration=calibration,
+        spreads=spreads,
+        timing=ask.program.timing if ask.program else "",
+    )
+    return estimate(replace(ask, efficiency=given), alone=False)
+
+
+def told_bounds(
+    ask: EstimateRequest, calibration: Calibration, spreads: Mapping[str, Spread] = SPREADS
+) -> tuple[float, float] | None:
+    """The bounds of its step that a user is told, with the given constants: those of whatever may be said of it."""
+    own = estimated(ask, calibration, spreads)
+    meant = [estimated(one, calibration, spreads) for one in said_requests(ask)]
+    bounds = [one.step_seconds for one in (own, *(one for one in meant if one.fits is not False))]
+    known = [one for one in bounds if one is not None]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+
+
+def told(runs: Sequence[PublishedRun]) -> str:
+    """A line: step times inside the bounds that a user is told, each source left out in turn."""
+    fits = fits_without(runs)
+    needs, inside, widths = needs_of(runs, fits), dict[str, list[bool]](), []
+    spreads = {source: calibrated(one for one in needs if one.source != source) for source in fits}
+    for run in runs:
+        bounds = told_bounds(run.request, fits[run.source], spreads[run.source])
+        if bounds is not None and run.step_seconds is not None:
+            inside.setdefault(run.source, []).append(bounds[0] <= run.step_seconds <= bounds[1])
+            widths.append(bounds[1] / bounds[0])
+    rows = [one for each in inside.values() for one in each]
+    return (
+        f"bounds as they are told, for all that is open: {mean(rows):.0%} of {len(rows)} step times inside, "
+        f"{mean(map(mean, inside.values())):.0%} by source; median width {median(widths):.2f}"
     )
 
 
@@ -325,6 +359,9 @@ def main() -> None:
     timed = [run for run in runs if run.tokens_per_second]
     if "--halves" in sys.argv[1:]:
         sys.stdout.write(halves(timed, groups) + "\n")
+        return
+    if "--told" in sys.argv[1:]:
+        sys.stdout.write(told(timed) + "\n")
         return
     sys.stdout.write(table(leave_one_out(runs)) + "\n" + together(leave_one_out(timed, groups), groups) + "\n")
 

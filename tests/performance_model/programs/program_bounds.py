@@ -3,10 +3,11 @@
     python -m tests.performance_model.programs.program_bounds [--halves]
 
 Rows whose program is known are estimated twice as ``by_program`` asks them: with nothing said, and with ``--program``.
-Constants are fitted to all other families (``leave_one_out``), and the factors of classes and of programs that have
-their own (``PROGRAMS_TIMED``) are calibrated on all other sources; so that ``program`` beside ``as a class`` says what
-these are worth. With ``--halves`` the factors are calibrated on half of the sources, drawn at random ten times, and
-those of the other half judged. Each source counted once. Half a minute.
+Bounds are those that a user is told, which hold for all that is open. Constants are fitted to all other families
+(``leave_one_out``), and the factors of classes and of programs that have their own (``PROGRAMS_TIMED``) are calibrated
+on all other sources; so that ``program`` beside ``as a class`` says what these are worth. With ``--halves`` the factors
+are calibrated on half of the sources, drawn at random ten times, and those of the other half judged. Each source
+counted once. A minute.
 """
 
 import random
@@ -18,7 +19,7 @@ from statistics import fmean, median
 
 from raybench.performance_model.efficiency import Calibration
 from raybench.performance_model.step.spreads import PROGRAMS_TIMED, SPREADS, Spread
-from tests.performance_model.leave_one_out import families, fits_without, needs_of, outcome
+from tests.performance_model.leave_one_out import families, fits_without, needs_of, told_bounds
 from tests.performance_model.programs.by_program import programs, ways_of
 from tests.performance_model.published_run import PublishedRun
 from tests.performance_model.published_runs import all_runs
@@ -83,9 +84,10 @@ def judged(row: Named, fit: Calibration, spreads: Mapping[str, Spread]) -> list[
     }
     found = []
     for kind, run in asked.items():
-        one = outcome(run, fit, spreads)
-        if one.inside is not None and one.width is not None:
-            found.append(Judged(source=row.source, timing=row.timing, kind=kind, inside=one.inside, width=one.width))
+        told, seconds = told_bounds(run.request, fit, spreads), run.step_seconds
+        if told is not None and seconds is not None:
+            inside, width = told[0] <= seconds <= told[1], told[1] / told[0]
+            found.append(Judged(source=row.source, timing=row.timing, kind=kind, inside=inside, width=width))
     return found
 
 

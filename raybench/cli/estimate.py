@@ -99,8 +99,9 @@ _OPTIONS: list[Any] = [
                  "(zero1); moments are of --optimizer-dtype.  [default: the program's, else no]"),
     click.option("--cpu-offload", type=click.Choice(["none", "optimizer", "all"]), default="none", show_default=True,
                  help="Keep the optimizer state in the CPU's memory, or (fsdp, ZeRO-3) all that is sharded."),
-    click.option("--activation-checkpointing/--no-activation-checkpointing", default=False,
-                 help="Keep only each block's input and compute it again."),
+    click.option("--activation-checkpointing/--no-activation-checkpointing", default=None,
+                 help="Keep only each block's input and compute it again.  [default: no; what fits only with it is "
+                 "open]"),
     click.option("--selective-checkpointing/--no-selective-checkpointing", default=False,
                  help="Compute all but attention and every second matrix "
                  "product again (torchtitan)."),

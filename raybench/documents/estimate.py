@@ -56,7 +56,9 @@ class MemoryParts(PlainPart):
     Where kernels or loss are not said, ``peak`` is with those that take most and ``least_peak`` with those that take
     least; ``fits`` is None where the device is between them. ``nearest_options`` would make it fit, with
     ``nearest_peak``; none where nothing that was tried does. ``largest_batch_size`` fits whatever is not said;
-    ``lean_batch_size``, where it is larger, with ``lean_is``.
+    ``lean_batch_size``, where it is larger, with ``lean_is``. ``recomputed_peak``: the least with activations computed
+    again, where it fits only so and nobody says it. ``other_device_bytes``: of GPUs that have the same name, where it
+    hangs on which is meant.
     """
 
     parameters: int
@@ -80,6 +82,8 @@ class MemoryParts(PlainPart):
     nearest_peak: int | None = None  # nor this
     lean_batch_size: int | None = None  # nor this
     lean_is: str = ""
+    recomputed_peak: int | None = None
+    other_device_bytes: tuple[int, ...] = ()
 
     @property
     def gradients_come_and_go(self) -> bool:

@@ -78,6 +78,19 @@ SHORT_NAMES: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# Names that do not say how much memory: made with another size as well.
+OTHER_SIZES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "p100": ("P100 PCIe 12GB",),
+        "v100": ("V100 SXM2 16GB",),
+        "v100-pcie": ("V100 PCIe 32GB",),
+        "a100": ("A100 SXM 40GB",),
+        "a100-pcie": ("A100 PCIe 40GB",),
+        "a800": ("A800 SXM 40GB",),
+        "gh200": ("GH200 144GB",),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
@@ -149,6 +162,12 @@ def gpu_for(text: str) -> Gpu:
     if found is None:
         raise unknown_name("GPU in the hardware table named", text, (*(gpu.name for gpu in GPUS), *SHORT_NAMES))
     return found
+
+
+def other_sizes(text: str) -> tuple[Gpu, ...]:
+    """GPUs of other sizes that the name may mean as well as ``gpu_for`` of it: ``a100`` has 80 GB, or 40."""
+    short = re.sub(r"[\s_]+", "-", text.strip().lower())
+    return tuple(_BY_NAME[_key(name)] for name in OTHER_SIZES.get(short, ()))
 
 
 def _joined(text: str) -> Gpu | None:

@@ -23,7 +23,7 @@ from raybench.performance_model.step.bounds import (
 from raybench.performance_model.step.forms import LargestBatch, largest_batches, least_memory, most_peak
 from raybench.performance_model.step.links import has_open_fabric, linked_layout, linked_network
 from raybench.performance_model.step.own_runs import NO_CORRECTION, Correction, Traits, correction_of
-from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.step.request import EstimateRequest, sure_bytes
 from raybench.performance_model.step.said import said_requests
 from raybench.performance_model.step.spreads import exposed_share
 from raybench.performance_model.step.traffic import training_traffic
@@ -36,13 +36,19 @@ from raybench.performance_model.ways.measured import Measured
 PRESSED_TIMES = 1.25
 
 
+def needs_no_more(request: EstimateRequest, least: MemoryEstimate, limit: float) -> bool:
+    """Whether it may run in so many bytes, in the form that needs least."""
+    return least.needed <= limit * (1 + LONG_SHARE * request.is_known)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """The answer. ``fastest`` and ``slowest`` bound the step; None where the GPU's peak or the network is not known.
 
     ``efficiency``: as given, or of published trainings. ``measured``: of this very setting; it replaces the bounds of
     the step, the peak and the verdict. ``meant_seconds``: bounds of the step over all values of options that are left
-    open, and ``meant_computation`` those of its computation (``with_meant``).
+    open, and ``meant_computation`` those of its computation (``with_meant``). ``recomputed``: the least memory with
+    blocks computed again, where nobody says whether they are and it does not fit without.
     """
 
     request: EstimateRequest
@@ -58,6 +64,7 @@ class Estimate:
     optimizer_seconds: tuple[float, float]
     efficiency: Efficiency
     unknown: tuple[str, ...]
+    recomputed: MemoryEstimate | None = None
     measured: Measured | None = None
     most_peak: int = 0
     meant_seconds: tuple[float, float] | None = None
@@ -75,9 +82,21 @@ class Estimate:
         limit = self.request.memory_bytes
         if limit is None:
             return None
-        if max(self.memory.peak, self.most_peak) <= self.request.sure_bytes:
+        said = self._fits_in(limit)
+        return said if all(self._fits_in(size) is said for size in self.request.other_sizes) else None
+
+    def _fits_in(self, limit: float) -> bool | None:
+        """Whether it fits into so many bytes."""
+        if max(self.memory.peak, self.most_peak) <= sure_bytes(limit):
             return True
-        return None if self.least_memory.needed <= limit * (1 + LONG_SHARE * self.request.is_known) else False
+        least = self.least_memory if self.recomputed is None else self.recomputed
+        return None if needs_no_more(self.request, least, limit) else False
+
+    @property
+    def hangs_on_size(self) -> bool:
+        """Whether it fits into the GPU's memory as it is taken, or not, and GPUs of that name have another size too."""
+        limit = self.request.memory_bytes
+        return self.fits is None and limit is not None and self._fits_in(limit) is not None
 
     @property
     def peak(self) -> int:
@@ -295,13 +314,13 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
     limit = request.memory_bytes
     times = request.accumulation
     memory = estimate_memory(request.model, request.setup, request.layout, accumulation=times)
-    most = most_peak(request, memory.peak)
+    most, least = most_peak(request, memory.peak), least_memory(request)
     found = Estimate(
         request=request,
         traffic=traffic,
         communication_seconds=_communication_seconds(request, traffic),
         memory=memory,
-        least_memory=least_memory(request),
+        least_memory=least,
         largest_batch=largest_batches(request) if limit and alone else None,
         nearest=_nearest(request) if alone and limit is not None and most > request.sure_bytes else None,
         fastest=fastest,
@@ -310,6 +329,7 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
         optimizer_seconds=update_seconds(request.model, request.setup, request.layout, request.gpu),
         efficiency=efficiency,
         unknown=unknown_of(request, peak),
+        recomputed=_recomputed(request, least) if alone else None,
         most_peak=most,
     )
     traits = found.traits if request.own_runs else None
@@ -318,9 +338,26 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
     return with_meant(found) if alone else found
 
 
+def _recomputed(request: EstimateRequest, least: MemoryEstimate) -> MemoryEstimate | None:
+    """The least memory with blocks computed again, where that alone decides, and nobody says it."""
+    limit = request.memory_bytes
+    if limit is None or request.checkpointing_known or needs_no_more(request, least, limit):
+        return None
+    found = least_memory(_checkpointed(request))
+    return found if needs_no_more(request, found, limit) else None
+
+
+def _checkpointed(request: EstimateRequest) -> EstimateRequest:
+    asked = request.asked or request
+    setup = replace(asked.setup, checkpointing=True)
+    return decided_anew(replace(asked, setup=setup, checkpointing_known=True))
+
+
 def with_meant(found: Estimate) -> Estimate:
     """The estimate with bounds that hold for every value of open options with which the training can run."""
-    others = (estimate(one, alone=False) for one in said_requests(found.request))
+    again = [] if found.recomputed is None else [_checkpointed(found.request)]
+    asked = [*again, *(one for request in (found.request, *again) for one in said_requests(request))]
+    others = (estimate(one, alone=False) for one in asked)
     can_run = [one for one in others if one.fits is not False]
     return replace(
         found,

@@ -86,13 +86,19 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         expert_parallel=request.layout.expert,
         pipeline_bubble_seconds=_bubble(estimate),
         advice=(*advice_on(request), *caveats_of(request)),
-        not_said=(*unsaid_of(request), *unsaid_of_memory(request)) if estimate.step_seconds else (),
+        not_said=_not_said(estimate) if estimate.step_seconds else (),
         counted_tokens_per_second=_counted(estimate),
         expert_tensor_parallel=request.layout.expert_cut,
         program=request.program.asked if request.program else None,
         taken=most_taken(request) or None,
         own_runs=own_runs_told(request.own_runs),
     )
+
+
+def _not_said(estimate: Estimate) -> tuple[str, ...]:
+    request = estimate.request
+    again = () if estimate.recomputed is None else ("--activation-checkpointing",)
+    return (*again, *unsaid_of(request), *unsaid_of_memory(request))
 
 
 def own_runs_told(runs: Sequence[OwnRun]) -> tuple[OwnRunTold, ...]:
@@ -136,6 +142,8 @@ def _memory(estimate: Estimate) -> MemoryParts:
         least_peak=estimate.least_peak,
         nearest_options=nearest.options if nearest else (),
         nearest_peak=nearest.run.peak if nearest else None,
+        recomputed_peak=estimate.recomputed.peak if fits is None and estimate.recomputed else None,
+        other_device_bytes=estimate.request.other_sizes if estimate.hangs_on_size else (),
     )
 
 

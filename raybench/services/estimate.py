@@ -76,7 +76,7 @@ class EstimateOptions:
     optimizer_dtype: str | None = None
     gradient_dtype: str | None = None
     cpu_offload: "Offload" = "none"
-    activation_checkpointing: bool = False
+    activation_checkpointing: bool | None = None
     selective_checkpointing: bool = False
     recompute_modules: str | None = None
     activation_func_fp8_input_store: bool | None = None
@@ -193,6 +193,8 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         accumulation=options.accumulation,
         gpu=machine.gpu,
         memory_bytes=_memory(options, machine.gpu),
+        other_sizes=_other_sizes(options),
+        checkpointing_known=_says_checkpointing(options),
         efficiency=_efficiency(options.efficiency) if options.efficiency else None,
         price=_price(options),
         price_unknown=_price_unknown(options),
@@ -354,6 +356,19 @@ def _memory(options: EstimateOptions, gpu: "Gpu | None") -> int | None:
     if options.memory:
         return parse_amount("--memory", options.memory, "64M")
     return gpu.memory_bytes if gpu else None
+
+
+def _other_sizes(options: EstimateOptions) -> tuple[int, ...]:
+    """Bytes of GPUs that may be meant as well: none where a size, a machine or a run of one says which."""
+    from raybench.hardware.gpus import other_sizes
+
+    is_said = options.memory or options.node_type or options.result_file or options.gpu is None
+    return () if is_said else tuple(gpu.memory_bytes for gpu in other_sizes(options.gpu or ""))
+
+
+def _says_checkpointing(options: EstimateOptions) -> bool:
+    in_part = options.selective_checkpointing or options.recompute_modules is not None
+    return options.activation_checkpointing is not None or in_part
 
 
 def _efficiency(text: str) -> "Efficiency":

@@ -83,8 +83,8 @@ def test_a_run_with_selective_checkpointing_that_does_not_fit_is_told_what_does(
     assert found.run.memory.peak <= 80 * 2**30
 
 
-_CLUSTER = EstimateOptions(world_size=8, gpu="A100", batch_size=2, accumulation=2)
-_ALONE = EstimateOptions(world_size=1, gpus_per_node=1, gpu="A100")
+_CLUSTER = EstimateOptions(world_size=8, gpu="a100-80gb", batch_size=2, accumulation=2)
+_ALONE = EstimateOptions(world_size=1, gpus_per_node=1, gpu="a100-80gb")
 _H100 = EstimateOptions(world_size=8, gpu="H100")
 _STAGED = replace(_H100, program="megatron-lm", model="llama-70b")
 # What a model is cut by where sharding, recomputation and smaller micro-batches are not enough.

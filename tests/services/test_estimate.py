@@ -78,7 +78,8 @@ NVIDIAS: dict[str, Any] = {"gpu": "h100", "memory": "80G", "program": "nemo", "s
 def test_what_nvidias_recipes_train_is_open_until_the_type_of_its_gradients_is_said() -> None:
     """Its recipes have fp32 and bf16 both; in fp32 Llama 405B on 512 H100 needs more than there is."""
     asked = EstimateOptions(**NVIDIAS, model="llama-3.1-405b", world_size=512, tensor_parallel=8, pipeline_parallel=8,
-                            context_parallel=2, virtual_stages=8, accumulation=64, sequence_length=8192)  # fmt: skip
+                            context_parallel=2, virtual_stages=8, accumulation=64, sequence_length=8192,
+                            activation_checkpointing=False)  # fmt: skip
     report, said = (estimate(replace(asked, gradient_dtype=name)).report for name in (None, "fp32"))
     assert (report.memory.fits, said.memory.fits) == (None, False)
     assert "--gradient-dtype" in {*report.not_said} - {*said.not_said}
@@ -91,7 +92,8 @@ def test_what_swiglu_keeps_of_a_computation_in_fp8_is_open_until_it_is_said() ->
     """Llama 2 70B of MLPerf v5.0 on a B200, which held 168.8 GiB with it."""
     asked = EstimateOptions(model="meta-llama/Llama-2-70b-hf", gpu="b200", strategy="ddp", lora_rank=16,
                             lora_targets="q_proj,k_proj,v_proj,o_proj", base_dtype="fp8", dtype="fp8",
-                            lora_dropout=True, program="nemo", sequence_length=8192)  # fmt: skip
+                            lora_dropout=True, program="nemo", sequence_length=8192,
+                            activation_checkpointing=False)  # fmt: skip
     stores, keeps = (replace(asked, activation_func_fp8_input_store=is_so) for is_so in (True, False))
     reports = [estimate(one).report for one in (asked, keeps)]
     assert [one.memory.fits for one in reports] == [None, False]

@@ -31,6 +31,8 @@ class EstimateRequest:
     what attention and the MLP give, which is the model's. ``streams_known``: FSDP's form was given; else the
     most is that of either, whatever the setup has. ``mean_tokens``: of a sample, where samples are packed to the
     sequence length, or where attention is masked padded to it.
+    ``other_sizes``: bytes of GPUs of the same name, where nobody says which. ``checkpointing_known``: whether blocks
+    are computed again was said; else none are, and what fits only if they are is open.
     ``power_watts``: what each GPU is limited to; None: to what it was made for. ``program``: that trains, where it is
     named; ``said``: the fields of its facts that the user gave, which win, ``taken`` what was taken of it, ``asked``
     the request before that. ``timing``: by whose published step times it is judged where no program is named, as a way
@@ -55,6 +57,8 @@ class EstimateRequest:
     kernels_known: bool = True
     loss_known: bool = True
     power_watts: float | None = None
+    other_sizes: tuple[int, ...] = ()
+    checkpointing_known: bool = True
     gradients_known: bool = False
     adapter_dropout_known: bool = True
     dropout_known: bool = True
@@ -86,7 +90,7 @@ class EstimateRequest:
         """The largest peak that is sure to fit, less than the memory by what estimates are off; infinite if unknown."""
         if self.memory_bytes is None:
             return float("inf")
-        return self.memory_bytes / (1 + SHORT_SHARE)
+        return sure_bytes(self.memory_bytes)
 
     @property
     def counted_share(self) -> float:
@@ -137,6 +141,11 @@ class EstimateRequest:
     def is_known(self) -> bool:
         """Whether one estimate holds, of kernels and a loss that are known; else that of the heaviest is the most."""
         return self.kernels_known and self.loss_known
+
+
+def sure_bytes(limit: float) -> float:
+    """The largest peak that is sure to fit into so many bytes."""
+    return limit / (1 + SHORT_SHARE)
 
 
 def most_setup(setup: TrainingSetup) -> TrainingSetup:

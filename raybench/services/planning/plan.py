@@ -118,7 +118,8 @@ def _with_own_runs(options: PlanOptions, settings: "tuple[Setting, ...]") -> Pla
 
 
 def _request(options: PlanOptions) -> "EstimateRequest":
-    return replace(estimate_request(_machine(options)), own_runs=options.own_runs)
+    request = estimate_request(_machine(options))
+    return replace(request, own_runs=options.own_runs, other_sizes=(), checkpointing_known=True)
 
 
 def _of_program(best: "Way") -> tuple[str, ...]:

@@ -47,7 +47,7 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
         optimizer=options.optimizer,
         parameter_bytes=BYTES[options.parameter_dtype or USUAL_DTYPE],
         compute_bytes=BYTES[options.dtype],
-        checkpointing=options.activation_checkpointing,
+        checkpointing=bool(options.activation_checkpointing),
         flash_attention=not options.no_flash_attention,
         native_attention=options.native_attention,
         masked_attention=options.masked_attention,

@@ -85,7 +85,7 @@ def test_fp8_makes_nothing_faster_on_a_gpu_without_it() -> None:
 
 def test_an_optimizer_on_the_cpu_says_what_it_takes_with_one_thread_a_rank() -> None:
     """chenyaofo's gist: LLaMA-7B on 8 A800, a step of 15.3 s took 35.4 s with ZeRO-2's optimizer on the CPUs."""
-    machine = ("--model", "llama-7b", "--gpu", "A100", "--world-size", "8", "--strategy", "zero2")
+    machine = ("--model", "llama-7b", "--gpu", "a100-80gb", "--world-size", "8", "--strategy", "zero2")
     basis = answer(*machine, "--cpu-offload", "optimizer")["basis"]
     assert "with one thread a rank, as torchrun starts it, 19 s: set OMP_NUM_THREADS" in basis["optimizer on the CPU"]
     assert "optimizer on the CPU" not in answer(*machine)["basis"]

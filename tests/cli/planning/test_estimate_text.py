@@ -122,9 +122,41 @@ def test_a_run_that_hangs_on_its_kernels_is_unknown_until_they_are_said() -> Non
     near = CliRunner().invoke(command, [*between[:-1], "8192", "--kernels", "plain", "--loss", "fused"])
     assert near.exit_code == 3
     assert "with what PyTorch's allocator holds besides" in " ".join(near.stdout.replace("#", " ").split())
-    plain = CliRunner().invoke(command, [*between[:-1], "7680", "--kernels", "plain", "--loss", "transformers"])
+    heaviest = [*between[:-1], "7680", "--kernels", "plain", "--loss", "transformers"]
+    plain = CliRunner().invoke(command, [*heaviest, "--no-activation-checkpointing"])
     assert plain.exit_code == 1
     assert "nearest that fits: --kernels fused --loss fused" in " ".join(plain.stdout.replace("#", " ").split())
+
+
+def test_what_fits_only_with_blocks_computed_again_is_open_until_it_is_said() -> None:
+    """Of twelve published rows that did not fit without, and said nothing of it, nine ran."""
+    asked = ["--model", "gemma-3-27b-pt", "--gpu", "H200", "--world-size", "8", "--strategy", "fsdp", "--loss",
+             "chunked", "--sequence-length", "8192", "--json"]  # fmt: skip
+    unsaid, off, on = (
+        json.loads(CliRunner().invoke(command, [*asked, *words]).stdout)
+        for words in ([], ["--no-activation-checkpointing"], ["--activation-checkpointing"])
+    )
+    assert [one["memory"]["fits"] for one in (unsaid, off, on)] == [None, False, True]
+    assert unsaid["memory"]["recomputed_peak"] <= on["memory"]["peak"] < off["memory"]["device_bytes"]
+    assert unsaid["memory"]["least_peak"] == off["memory"]["least_peak"]
+    assert ["--activation-checkpointing" in one["not_said"] for one in (unsaid, off)] == [True, False]
+    assert unsaid["step_seconds"][1] >= on["step_seconds"][1] > off["step_seconds"][1]
+    told = " ".join(CliRunner().invoke(command, asked[:-1]).stdout.replace("#", " ").split())
+    assert "it fits only with --activation-checkpointing (" in told
+
+
+def test_what_fits_one_size_of_a_gpu_alone_is_open_until_the_size_is_said() -> None:
+    asked = ["--model", "llama-8b", "--world-size", "4", "--strategy", "fsdp", "--activation-checkpointing",
+             "--kernels", "plain", "--loss", "plain", "--batch-size", "4", "--json"]  # fmt: skip
+    named, small, large = (
+        json.loads(CliRunner().invoke(command, [*asked, *words]).stdout)["memory"]
+        for words in (["--gpu", "A100"], ["--gpu", "a100-40gb"], ["--gpu", "a100", "--memory", "80G"])
+    )
+    assert [one["fits"] for one in (named, small, large)] == [None, False, True]
+    assert named["other_device_bytes"] == [small["device_bytes"]]
+    assert named["peak"] == small["peak"] == large["peak"]
+    told = CliRunner().invoke(command, [*asked[:-1], "--gpu", "A100"]).stdout.replace("#", " ")
+    assert "say which (--memory, --node-type)" in " ".join(told.split())
 
 
 @pytest.mark.parametrize("targets", [",", "q_proj,", ""])

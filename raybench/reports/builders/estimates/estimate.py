@@ -160,16 +160,35 @@ def _fit(estimate: EstimateReport) -> str:
     between = in_gib(memory.peak) if least == memory.peak else f"{in_gib(least)} to {in_gib(memory.peak)}"
     if memory.fits:
         return f"it fits: {between}{has}{_largest(memory)}"
-    if memory.fits is None and least == memory.peak:
+    if memory.fits is None:
+        return _may_fit(estimate, least, between, has)
+    nothing = "; nothing that was tried makes it fit: take a smaller model, a shorter sequence or a larger GPU"
+    return f"it does not fit: {between}{has}{_nearest(memory, '; nearest that fits') or nothing}"
+
+
+def _may_fit(estimate: EstimateReport, least: int, between: str, has: str) -> str:
+    """What it hangs on: which GPU is meant, whether activations are computed again, what is kept, or some per cent."""
+    memory = estimate.memory
+    if memory.other_device_bytes:
+        sizes = " or ".join(in_gib(size) for size in (memory.device_bytes or 0, *memory.other_device_bytes))
+        return f"it may fit: {between}, and GPUs of that name have {sizes}; say which (--memory, --node-type)"
+    if memory.recomputed_peak is not None:
+        return _fits_recomputed(memory, f"without it {between}{has}")
+    if least == memory.peak:
         return (
             f"it may fit: {_with_pools(memory)}{has}, too near to tell; measure it (raybench memory)"
             f"{_nearest(memory, '; fits in any case')}"
         )
-    if memory.fits is None:
-        why, to_tell = _why_unclear(estimate, least)
-        return f"it may fit: {why}{has}; {to_tell}measure it{_nearest(memory, '; fits in any case')}"
-    nothing = "; nothing that was tried makes it fit: take a smaller model, a shorter sequence or a larger GPU"
-    return f"it does not fit: {between}{has}{_nearest(memory, '; nearest that fits') or nothing}"
+    why, to_tell = _why_unclear(estimate, least)
+    return f"it may fit: {why}{has}; {to_tell}measure it{_nearest(memory, '; fits in any case')}"
+
+
+def _fits_recomputed(memory: MemoryParts, without: str) -> str:
+    """Of what fits only with activations computed again, which nobody says: surely, or in the form that needs least."""
+    if memory.nearest_options == (_RECOMPUTED,) and memory.nearest_peak is not None:
+        return f"it fits only with {_RECOMPUTED} ({in_gib(memory.nearest_peak)}); {without}"
+    again = f"only with {_RECOMPUTED}, from {in_gib(memory.recomputed_peak or 0)} on"
+    return f"it may fit: {again}, {without}{_nearest(memory, '; fits in any case')}"
 
 
 def _largest(memory: MemoryParts) -> str:
@@ -188,6 +207,7 @@ def _with_pools(memory: MemoryParts) -> str:
     return f"{needed}, and {in_gib(memory.peak)} with what PyTorch's allocator holds besides"
 
 
+_RECOMPUTED = "--activation-checkpointing"
 _EITHER_WAY = ("--flash-attention", "--dropout", "--lora-dropout")
 _OF_MEMORY = ("--gradient-dtype", "--use-precision-aware-optimizer", "--activation-func-fp8-input-store")
 

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import combinations
 
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import MemoryEstimate, estimate_memory
+from raybench.performance_model.memory import Held, MemoryEstimate, estimate_memory
 from raybench.performance_model.parallel.nearest_cut import accumulation_of, cut_words, further_cuts, may_hold
 from raybench.performance_model.parallel.strategies import WITHOUT_PIPELINE, Strategy
 from raybench.performance_model.programs.program import Method, Program
@@ -18,7 +18,11 @@ from raybench.performance_model.transformer import Transformer
 
 _MOST_TIMES_NODES, _MOST_RANKS = 64, 4096  # as many nodes at the most, in doublings; or so many GPUs
 _SPREADING: tuple[Strategy, ...] = ("fsdp", "zero3", "zero2", "zero1")  # the first spreads most
+_OF_DEEPSPEED: tuple[Strategy, ...] = ("zero3", "fsdp", "zero2", "zero1")  # who has one of its stages takes another
+_OF_CUTS: tuple[Strategy, ...] = ("zero1",)  # Megatron-LM's, who cuts a model whose replicas are whole
+_MOST_HOST_BYTES = 2 * 10**12  # of a node's CPUs: p5.48xlarge and ND96isr_H100_v5 have 2 TiB and 1.9
 _OTHERS = (TRANSFORMERS, MEGATRON_LM)  # where nothing fits by the program that is asked for
+_FEW = 2  # changes that cost no sample and no digit
 _LORA_RANK = 16  # as the QLoRA and PEFT examples have it
 
 
@@ -75,9 +79,10 @@ def nearest_fit(run: Fitting, memory_bytes: float) -> NearestFit | None:
     """The nearest run whose peak is within ``memory_bytes``; None where none of what is tried has one.
 
     First what costs no sample and no digit (sharding, computing activations again, micro-batches cut smaller with more
-    accumulation), one, two and three of them; then the model cut over ranks, with as many samples a step; then an 8-bit
-    optimizer; then more nodes, and more of them with the model cut; then training adapters only, which of one GPU comes
-    before several. Of a program by which nothing fits another one, last.
+    accumulation), one, two and three of them, and with a loss in chunks; of DeepSpeed its optimizer on the CPU, of
+    others the model cut over ranks, with as many samples a step; then an 8-bit optimizer; then more nodes, and more of
+    them with the model cut; then training adapters only, which of one GPU comes before several. Of a program by which
+    nothing fits another one, last.
     """
     found = _nearest(run, memory_bytes)
     others = _OTHERS if run.program is not None else ()
@@ -102,9 +107,14 @@ def _attempts(run: Fitting) -> Iterator[tuple[Change, ...]]:
     mild: tuple[Change, ...] = (_fused, _sharded, _checkpointed, _smaller)
     groups = [group for count in range(1, len(mild) + 1) for group in combinations(mild, count)]
     yield from groups
+    yield from (_in_chunks(group) for group in groups if _fused in group)
+    if run.setup.is_deepspeeds or run.setup.strategy == "zero3":
+        yield (_offloaded,)
+        yield from (_before_smaller(group, _offloaded) for group in groups)
+    yield from ((*group, _cut_in_two) for group in _SHARDED)
     yield from ((*group, _cut) for group in _BEFORE_CUTS)
-    yield from ((*group, _eight_bit) for group in groups)
     is_alone = run.layout.world_size == 1 and not run.setup.is_sharded  # one GPU, and nobody thinks of more
+    yield from _in_8_bits(groups, is_alone=is_alone)
     if is_alone:
         yield from _ADAPTED
     yield from _on_more(run)
@@ -113,11 +123,32 @@ def _attempts(run: Fitting) -> Iterator[tuple[Change, ...]]:
         yield from _ADAPTED
 
 
+def _in_8_bits(groups: list[tuple[Change, ...]], *, is_alone: bool) -> Iterator[tuple[Change, ...]]:
+    """Optimizer state in 8 bits, with what else it takes; of one GPU adapters are nearer than that with much else."""
+    yield (_eight_bit,)
+    yield from (_before_smaller(group, _eight_bit) for group in groups if len(group) <= _FEW)
+    if is_alone:
+        yield (_adapters,)
+    yield from (_before_smaller(group, _eight_bit) for group in groups if len(group) > _FEW)
+    yield from (_before_smaller(_in_chunks(group), _eight_bit) for group in groups if _fused in group)
+
+
+def _in_chunks(group: tuple[Change, ...]) -> tuple[Change, ...]:
+    return tuple(_chunked if change is _fused else change for change in group)
+
+
+def _before_smaller(group: tuple[Change, ...], change: Change) -> tuple[Change, ...]:
+    """With one more, before the micro-batch is made as small as it has to be then."""
+    first = tuple(one for one in group if one is not _smaller)
+    return (*first, change, *(one for one in group if one is _smaller))
+
+
 def _on_more(run: Fitting) -> Iterator[tuple[Change, ...]]:
     """On the fewest GPUs: as it is, with activations computed again, and cut."""
     for on, cut_on in _growths(run):
         yield (_sharded, on)
         yield (_sharded, _checkpointed, on, _smaller)
+        yield (_chunked, _sharded, _checkpointed, on, _smaller)
         yield (_sharded, _checkpointed, cut_on)
         yield (_sharded, _checkpointed, _single, cut_on)
 
@@ -134,8 +165,17 @@ def _applied(run: Fitting, changes: tuple[Change, ...], memory_bytes: float) -> 
 
 
 def _sharded(run: Fitting, _: float) -> tuple[str, Fitting] | None:
-    """By the strategy of the program that spreads most, and goes with a pipeline where there is one."""
-    has = [one for one in _SPREADING if run.may(one) and (run.layout.pipeline == 1 or one not in WITHOUT_PIPELINE)]
+    """By the strategy of the program that spreads most, and goes with a pipeline where there is one.
+
+    Of DeepSpeed another of its stages. Who cuts a model whose replicas are whole stays with Megatron-LM, which has
+    ZeRO-1; a program that is named has what it has.
+    """
+    setup, order = run.setup, _SPREADING
+    if setup.is_deepspeeds and not run.layout.is_cut:
+        order = _OF_DEEPSPEED
+    elif run.program is None and run.layout.is_cut and setup.strategy in ("ddp", "zero1"):
+        order = _OF_CUTS
+    has = [one for one in order if run.may(one) and (run.layout.pipeline == 1 or one not in WITHOUT_PIPELINE)]
     strategy = has[0] if has else None
     if strategy is None or run.setup.strategy in ("fsdp", "zero3", strategy) or run.layout.world_size == 1:
         return None
@@ -155,6 +195,24 @@ def _fused(run: Fitting, _: float) -> tuple[str, Fitting] | None:
         return None
     setup = replace(run.setup, kernels="fused", loss="fused", loss_open=False)
     return "--kernels fused --loss fused", replace(run, setup=setup, said=run.said | {"kernels", "loss"})
+
+
+def _chunked(run: Fitting, _: float) -> tuple[str, Fitting] | None:
+    """The loss without all logits at once: Liger, Cut Cross-Entropy."""
+    if run.setup.loss == "chunked" or run.program is not None:
+        return None
+    setup = replace(run.setup, kernels="fused", loss="chunked", loss_open=False)
+    return "--kernels fused --loss chunked", replace(run, setup=setup, said=run.said | {"kernels", "loss"})
+
+
+def _offloaded(run: Fitting, _: float) -> tuple[str, Fitting] | None:
+    """Of DeepSpeed (ZeRO-Offload): as its users do, whose configurations have it beside those without."""
+    setup = run.setup
+    if setup.offload != "none" or setup.lora_rank or not (setup.is_deepspeeds or setup.strategy == "zero3"):
+        return None
+    there = replace(run, setup=replace(setup, offload="optimizer"))
+    away = Held.of(run.model, there.setup, run.layout).offloaded * run.layout.node.ranks
+    return ("--cpu-offload optimizer", there) if away <= _MOST_HOST_BYTES else None
 
 
 def _smaller(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
@@ -196,6 +254,11 @@ def _cut(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
     return _cut_over(run, run.layout.world_size, memory_bytes)
 
 
+def _cut_in_two(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
+    """The same over twice as many ranks as it is cut over, which is less of a change than all else beside a cut."""
+    return _cut_over(run, run.layout.world_size, memory_bytes, most=2 * run.layout.cut_ranks)
+
+
 def _growths(run: Fitting) -> list[tuple[Change, Change]]:
     """More GPUs, in doublings: the run on so many, and cut over them. None where the nodes are not whole."""
     ranks, per_node = run.layout.world_size, run.layout.ranks_per_node
@@ -229,9 +292,11 @@ def _single(run: Fitting, _: float) -> tuple[str, Fitting] | None:
     return words, replace(run, setup=replace(run.setup, batch_size=1, gradients_kept=True), accumulation=times)
 
 
-def _cut_over(run: Fitting, ranks: int, memory_bytes: float) -> tuple[str, Fitting] | None:
+def _cut_over(run: Fitting, ranks: int, memory_bytes: float, *, most: int | None = None) -> tuple[str, Fitting] | None:
     samples = run.accumulation * run.layout.data
     for layout in further_cuts(run.model, run.setup, run.layout, ranks, run.program):
+        if most is not None and layout.cut_ranks > most:
+            break  # those with the fewest come first
         times = accumulation_of(samples, layout)
         if times is None or not may_hold(run.model, run.setup, layout, memory_bytes):
             continue
@@ -266,6 +331,7 @@ def _packed_adapters(run: Fitting, _: float) -> tuple[str, Fitting] | None:
     return f"--lora-rank {rank} --qlora", replace(run, setup=setup)
 
 
+_SHARDED: tuple[tuple[Change, ...], ...] = ((_sharded,), (_sharded, _checkpointed))
 _BEFORE_CUTS: tuple[tuple[Change, ...], ...] = (
     (_sharded,),
     (_fused, _sharded),

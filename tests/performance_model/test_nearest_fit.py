@@ -124,6 +124,51 @@ def test_a_model_is_cut_as_people_do_where_nothing_milder_makes_it_fit(options: 
     assert " ".join(estimate(options).report.memory.nearest_options) == told
 
 
+_QLORA = replace(_H100, gpu="RTX 4090", model="llama-70b", lora_rank=16, qlora=True, strategy="fsdp", batch_size=4)
+# What people do instead of a cut of the model, or of leaving what they train with.
+AS_PEOPLE_DO = (
+    (
+        replace(_H100, gpu="RTX 4090", model="llama-8b", world_size=4, strategy="zero3", activation_checkpointing=True),
+        "--cpu-offload optimizer",
+    ),
+    (replace(_H100, gpu="a100-40gb", strategy="zero2", activation_checkpointing=True), "--strategy zero3"),
+    (
+        replace(_H100, model="google/gemma-3-27b-pt", strategy="fsdp", sequence_length=8192,
+                activation_checkpointing=True),
+        "--kernels fused --loss chunked",
+    ),
+    (
+        replace(_ALONE, gpu="RTX 4090", model="meta-llama/Llama-3.2-1B", batch_size=8, sequence_length=4096),
+        "--activation-checkpointing --optimizer adamw-8bit --batch-size 1 --gradient-accumulation-steps 8",
+    ),
+    (
+        replace(_H100, model="mixtral-8x7b", world_size=16, strategy="zero1", expert_parallel=8,
+                sequence_length=4096),
+        "--activation-checkpointing --pipeline-parallel 2 --gradient-accumulation-steps 2",
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "told"), AS_PEOPLE_DO)
+def test_the_nearest_is_what_those_do_who_train_with_it(options: EstimateOptions, told: str) -> None:
+    assert " ".join(estimate(options).report.memory.nearest_options) == told
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_base_in_4_bits_is_cut_by_nobody(ranks: int) -> None:
+    words = " ".join(estimate(replace(_QLORA, world_size=ranks)).report.memory.nearest_options)
+    assert "--world-size" in words
+    assert "-parallel" not in words
+
+
+def test_an_optimizer_that_no_node_has_room_for_is_not_put_on_its_cpus() -> None:
+    words = [
+        " ".join(estimate(replace(_H100, model=model, strategy="zero3")).report.memory.nearest_options)
+        for model in ("llama-70b", "llama-405b")
+    ]
+    assert ["--cpu-offload" in one for one in words] == [True, False]
+
+
 @pytest.mark.parametrize("program", ["megatron-lm", "torchtitan", None])
 def test_a_cut_is_over_the_fewest_gpus_and_ranks_and_keeps_the_samples_of_a_step(program: str | None) -> None:
     asked = replace(_H100, world_size=16, model="llama-70b", program=program, accumulation=4)
@@ -154,7 +199,7 @@ def _samples(options: EstimateOptions) -> int:
         replace(_ALONE, strategy="fsdp", gpu="RTX 4090", program="trl"),
         replace(_ALONE, gpu="RTX 4090"),
         replace(_ALONE, gpu="RTX 4090", model="llama-7b", batch_size=8, lora_rank=16, qlora=True, program="unsloth"),
-        *(one for one, _ in CUT),
+        *(one for one, _ in (*CUT, *AS_PEOPLE_DO)),
     ],
     ids=lambda options: " ".join(filter(None, (options.program, options.strategy, options.gpu, options.model))),
 )

@@ -74,7 +74,19 @@ def _is_further(found: Layout, setup: TrainingSetup, layout: Layout, program: Pr
     stages = "pipeline" not in more or setup.strategy in _WITH_STAGES
     decides = layout.expert_cut is not None and found.expert > 1 and found.tensor > 1
     same_experts = not decides or _is_whole(found) == (layout.expert_cut == 1)
-    return bool(more) and not less and has and stages and same_experts
+    can = not _uncut_by_anyone(setup, layout, program) or more == ["context"]
+    return bool(more) and not less and has and stages and same_experts and can
+
+
+def _uncut_by_anyone(setup: TrainingSetup, layout: Layout, program: Program | None) -> bool:
+    """Whether nobody cuts more than sequences: a 4-bit base, or a model of transformers by DeepSpeed's ZeRO-2 and 3.
+
+    bitsandbytes has no layers that are parts of others, and what accelerate cuts with is FSDP (its ParallelismConfig).
+    """
+    if setup.quantized:
+        return True
+    of_transformers = program is None or "transformers" in (program.starts, program.timing)
+    return of_transformers and not layout.is_cut and setup.strategy in ("zero2", "zero3")
 
 
 def _order(layout: Layout) -> tuple[int, ...]:

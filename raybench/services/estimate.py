@@ -172,9 +172,12 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
     from raybench.performance_model.programs.program import usual_strategy
     from raybench.performance_model.programs.table import program_named
     from raybench.performance_model.step.request import EstimateRequest
+    from raybench.services.planning.launch import check_is_trained
 
     machine = machine_of(options)
     program = program_named(options.program) if options.program is not None else None
+    if program is not None and program.starts == "raybench":
+        check_is_trained(options.model)
     said = _said(options)
     strategy = usual_strategy(program, options.world_size) if options.strategy is None else options.strategy
     options = replace(options, dtype=_dtype(options.dtype, machine.gpu), strategy=strategy)

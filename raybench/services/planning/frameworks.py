@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from raybench.performance_model.parallel.part import OUTER_STAGES, spare_places
 from raybench.performance_model.programs.torchtitan import by_torchtitan, torchtitan_config
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from raybench.performance_model.step.request import EstimateRequest
     from raybench.performance_model.ways.way import Way
 
+Framework = Literal["megatron-lm", "torchtitan", "sagemaker", "accelerate"]
 _DISPATCHED = "--moe-token-dispatcher-type alltoall --moe-grouped-gemm"  # as estimated; Megatron-LM's own is allgather
 # megatron/training/arguments.py: SGD has momentum unless it is told otherwise; Adam in 8 bits is Transformer Engine's.
 _MEGATRON_OPTIMIZERS = {
@@ -31,14 +32,24 @@ def cut_lines(way: "Way", torchrun: str, trainer: str) -> tuple[str, str]:
     experts, SageMaker's library. ``trainer``: what transformers' Trainer is told of the way.
     """
     one = way.estimate.request
-    if one.setup.strategy != "fsdp":
+    framework = cut_by(one)
+    if framework == "megatron-lm":
         return f"{torchrun} pretrain_gpt.py", f"Megatron-LM, beside the model's own shape: {megatron_words(way)}"
-    config = torchtitan_config(one.model)
-    if one.program is None and config is not None and by_torchtitan(one, one.setup) is not None:
-        return f"{torchrun} -m torchtitan.train", f"{TORCHTITAN_AS}: {torchtitan_words(way, config)}"
-    if one.program is None and one.layout.expert > 1:
+    if framework == "torchtitan":
+        words = torchtitan_words(way, torchtitan_config(one.model))
+        return f"{torchrun} -m torchtitan.train", f"{TORCHTITAN_AS}: {words}"
+    if framework == "sagemaker":
         return f"{torchrun} train.py", f"SageMaker's smp: {_sagemaker(way)}"
     return _accelerate(way), f"{one.program.title if one.program else 'transformers'}: {trainer}"
+
+
+def cut_by(one: "EstimateRequest") -> Framework:
+    """Which framework is printed for a model that is cut, or whose activations are computed again in part."""
+    if one.setup.strategy != "fsdp":
+        return "megatron-lm"
+    if one.program is None and torchtitan_config(one.model) and by_torchtitan(one, one.setup) is not None:
+        return "torchtitan"
+    return "sagemaker" if one.program is None and one.layout.expert > 1 else "accelerate"
 
 
 def meeting_words(way: "Way") -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from raybench.errors import UsageError
 from raybench.performance_model.model_config import is_config
-from raybench.services.planning.frameworks import cut_lines, meeting_words, mixed_words, trainer_batch
+from raybench.services.planning.frameworks import cut_by, cut_lines, meeting_words, mixed_words, trainer_batch
 from raybench.services.planning.program_lines import program_lines
 
 if TYPE_CHECKING:
@@ -92,25 +92,34 @@ def is_packed(request: "EstimateRequest") -> bool:
 
 
 def reduces_each(way: "Way") -> bool:
-    """Whether the way's shards reduce in each micro-batch of several, which neither program does by itself."""
+    """Whether the way's shards reduce in each micro-batch of several, which neither program does by itself.
+
+    Of a model that is cut accelerate does as little; torchtitan always does.
+    """
     one = way.estimate.request
-    is_ours = one.setup.strategy in _SHARDING and not one.layout.is_cut and not one.setup.selective
+    is_cut = one.layout.is_cut or one.setup.selective
+    is_ours = one.setup.strategy in _SHARDING and (not is_cut or cut_by(one) == "accelerate")
     heeds = not (one.program and one.program.release and one.adds_up_whole)
     return is_ours and one.accumulation > 1 and heeds
 
 
 def is_trained(model: str) -> bool:
     """Whether raybench train builds the model: a preset, or a config.json in the sizes of one."""
+    try:
+        check_is_trained(model)
+    except UsageError:
+        return False
+    return True
+
+
+def check_is_trained(model: str) -> None:
+    """Raises UsageError for a model that raybench train does not build."""
     from raybench.benchmarks.training.models.config_shape import with_config
     from raybench.services.planning.counted_model import is_import_path
 
     if is_import_path(model):
-        return False
-    try:
-        with_config({"model": model})
-    except UsageError:
-        return False
-    return True
+        raise UsageError(f"--model {model}: raybench trains no model of an import path; raybench estimate counts it")
+    with_config({"model": model})
 
 
 def launch_lines(way: "Way") -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.planning.answered import answer
 from tests.cli.planning.planned import P5, planned
 
 _CUTS = ("tensor", "context", "pipeline", "expert")
@@ -79,6 +80,22 @@ def test_a_model_that_accelerate_cuts_is_trained_with_what_was_estimated(options
     assert cut
     assert all("--parallelism_config_cp_size" in lines[0] for lines in cut)
     assert all(told in lines[1] for lines in cut)
+
+
+def test_shards_of_a_cut_model_reduce_each_micro_batch_where_the_command_says_so() -> None:
+    """accelerate adds up whole gradients by itself: its command for TP 4 took an eighth more than was told to fit."""
+    ways = planned("qwen3-30b-a3b", "--node-type", "p5.48xlarge", "--program", "transformers")["ways"]
+    way = next(way for way in ways if way["fits"] and way["tensor_parallel"] == 4)
+    assert '"sync_each_batch":true' in way["launch"][1]
+    asked = ("--model", "qwen3-30b-a3b", "--node-type", "p5.48xlarge", "--program", "transformers", "--tp", "4")
+    asked += ("--strategy", "fsdp", "--batch-size", f"{way['batch_size']}", "--activation-checkpointing")
+    asked += ("--gradient-accumulation-steps", f"{way['accumulation']}")
+    each, whole = answer(*asked, "--reduce-each"), answer(*asked, code=3)
+    assert way["peak"] == pytest.approx(each["memory"]["peak"], rel=0.01)
+    assert whole["memory"]["peak"] > 1.1 * way["peak"]
+    torchtitan = planned("llama-70b", "--nodes", "2", "--node-type", "p5.48xlarge")["ways"][0]["launch"]
+    assert "torchtitan" in torchtitan[1]
+    assert "sync_each_batch" not in torchtitan[1]  # it reduces each by itself
 
 
 def test_a_model_is_planned_alike_by_each_of_its_names() -> None:

@@ -29,6 +29,17 @@ def test_an_option_that_a_program_has_not_is_refused(program: str, said: str, ot
     assert told(*asked, "--program", program, *other.split())["program"] == program
 
 
+def test_raybench_is_planned_with_models_that_it_trains_alone() -> None:
+    """Of one with experts a plan told OK, and printed no command to start."""
+    for command in (planned, told):
+        asked = ("--model",) if command is told else ()
+        with pytest.raises(UsageError, match="qwen3-30b-a3b: this model has experts, and raybench trains none like it"):
+            command(*asked, "qwen3-30b-a3b", "--gpu", "H100", "--program", "raybench")
+    assert planned("qwen2.5-7b", "--gpu", "H200", "--program", "raybench")["ways"][0]["command"]
+    with pytest.raises(UsageError, match="raybench trains no model of an import path"):
+        told("--model", "torch.nn:Identity", "--gpu", "H100", "--program", "raybench")
+
+
 def test_a_plan_refuses_an_option_that_its_program_has_not() -> None:
     with pytest.raises(UsageError, match="Megatron-LM has no --compile"):
         planned(*PLAN, "--program", "megatron-lm", "--compile")

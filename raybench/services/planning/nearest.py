@@ -15,7 +15,10 @@ _PACKED: Changes = {"method": "qlora"}
 
 
 def nearest_plan(options: "PlanOptions", best_of: Best) -> str:
-    """Options that make something fit on the same nodes; else those that do on more of them, and with LoRA."""
+    """Options that make something fit on the same nodes; those that do on more of them, and with LoRA.
+
+    Kernels and loss change nothing of the result: where they are enough, nothing else is looked for.
+    """
 
     def first(attempts: Iterable[Changes]) -> str:
         for changes in attempts:
@@ -24,10 +27,11 @@ def nearest_plan(options: "PlanOptions", best_of: Best) -> str:
                 return " ".join(f"--{_option(name)} {value}" for name, value in changes.items()) + f" ({way})"
         return ""
 
-    found = first(_mild(options))
+    found = first(filter(None, [_fused(options)]))
     if not found:
+        small = first(_with_small_moments(options))
         nodes = first(_nodes(options)) or first(_nodes_with_samples(options))
-        found = "; or ".join(filter(None, (nodes, first(_adapters(options)))))
+        found = "; or ".join(filter(None, (small, nodes, first(_adapters(options)))))
     found = found or first(_adapters_on_more(options))
     if not found:
         return "nothing else that was tried does; take a smaller model, a shorter sequence or a larger GPU"
@@ -47,11 +51,11 @@ def _fused(options: "PlanOptions") -> Changes:
     return {} if options.machine.kernels or options.machine.loss else _FUSED
 
 
-def _mild(options: "PlanOptions") -> list[Changes]:
-    """What costs no node, and next to nothing of the result."""
-    fused = _fused(options)
-    small: Changes = {"optimizer": "adamw-8bit"} if options.machine.optimizer in ("adam", "adamw") else {}
-    return [changes for changes in (fused, small, fused | small) if changes]
+def _with_small_moments(options: "PlanOptions") -> list[Changes]:
+    """What costs no node, and little of the result."""
+    if options.machine.optimizer not in ("adam", "adamw"):
+        return []
+    return [changes | {"optimizer": "adamw-8bit"} for changes in ({}, _fused(options))]
 
 
 def _option(name: str) -> str:

@@ -167,6 +167,7 @@ def test_ranks_on_some_of_a_node_s_gpus_use_the_adapters_beside_them() -> None:
     ("arguments", "choices"),
     [
         (("llama-405b", *P5), 2),  # more nodes, or adapters
+        (("mixtral-8x7b", "--node-type", "p5.48xlarge"), 3),  # Adam in 8 bits alone was told
         (("deepseek-v3", *P5, "--samples-per-step", "16"), 1),  # more nodes with as many more samples
         (("llama-8b", "--gpu", "H100", "--gpus-per-node", "1"), 2),
         (("llama-70b", "--gpu", "RTX4090", "--gpus-per-node", "1", "--method", "qlora"), 1),

@@ -166,19 +166,22 @@ class MeasuredSetting(PlainPart):
     memory_ratios: Mapping[str, float] = field(default_factory=dict)
     run_verdict: str | None = None
     corrects: bool = False  # by being of another setting: the bounds are moved and narrower
+    is_odd: bool = False  # of this setting, and further off the estimate than nearly all trainings are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRunTold(PlainPart):
     """A training that was run and corrects the estimate of this one: its step, and the likely one it was told.
 
-    ``is_odd``: it is further off than nearly all trainings are: mistyped, or something slows it.
+    ``is_odd``: it is further off than nearly all trainings are: mistyped, or something slows it. ``by_others_seconds``:
+    of a run that the other runs contradict, the step that they say it takes.
     """
 
     text: str
     step_seconds: float
     told_seconds: float
     is_odd: bool = False
+    by_others_seconds: float | None = None
 
 
 def links_measured(basis: Mapping[str, str]) -> str | None:

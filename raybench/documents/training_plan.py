@@ -120,6 +120,7 @@ class TrainingPlan(PlainDocument):
     price: str | None = None  # of a node for an hour, and where it is from
     program: str | None = None  # as asked; what was taken of it is in ``assumed``
     own_runs: tuple[OwnRunTold, ...] = ()  # that correct the step times of all ways
+    first_without_runs: str | None = None  # the way that is, where another is first and no run of it was given
     not_said: tuple[str, ...] = ()  # options that widen the bounds of the best way
     open_tokens_per_second: Range | None = None  # of the best way whatever is said of them; None: no wider than its own
     other_programs: tuple[OtherPrograms, ...] = ()  # out of those bounds, where none is asked for

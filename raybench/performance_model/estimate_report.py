@@ -18,7 +18,7 @@ from raybench.performance_model.communication import Message
 from raybench.performance_model.estimate import Estimate
 from raybench.performance_model.programs.taken import most_taken, what_is_taken
 from raybench.performance_model.step.bounds import model_flops_per_token
-from raybench.performance_model.step.own_runs import OwnRun
+from raybench.performance_model.step.own_runs import OwnRun, by_others
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.unknown import advice_on, caveats_of, unsaid_of, unsaid_of_memory
 from raybench.performance_model.update import one_thread_seconds
@@ -104,8 +104,14 @@ def _not_said(estimate: Estimate) -> tuple[str, ...]:
 def own_runs_told(runs: Sequence[OwnRun]) -> tuple[OwnRunTold, ...]:
     """Runs of one's own by which an estimate is corrected."""
     return tuple(
-        OwnRunTold(text=one.text, step_seconds=one.seconds, told_seconds=one.told[0].seconds, is_odd=one.is_odd)
-        for one in runs
+        OwnRunTold(
+            text=one.text,
+            step_seconds=one.seconds,
+            told_seconds=one.told[0].seconds,
+            is_odd=one.is_odd,
+            by_others_seconds=otherwise,
+        )
+        for one, otherwise in zip(runs, by_others(runs), strict=True)
     )
 
 

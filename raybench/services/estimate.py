@@ -146,7 +146,8 @@ def estimate(options: EstimateOptions) -> FinishedEstimate:
             raise UsageError(f"--measured corrects a step time, and none is told here: {'; '.join(found.unknown)}")
         if runs and found.traits is not None:
             found = replace(estimated(replace(request, own_runs=runs)), measured=found.measured)
-            told = with_corrections(told, runs)
+        if found.traits is not None:
+            told = with_corrections(told, runs, settings, options, estimate_request)
     report = replace(estimate_report(found), measured=told, other_programs=other_programs(found))
     if found is not alone:
         report = replace(report, uncorrected_step_seconds=alone.step_seconds)

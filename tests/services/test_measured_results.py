@@ -129,6 +129,24 @@ def test_a_training_of_another_setting_corrects_the_step_and_nothing_else(
     assert found["memory"] == before["memory"]
 
 
+@pytest.mark.parametrize(("seconds", "odd"), [(0.1, False), (5.0, True), (0.001, True)])
+def test_a_result_that_no_other_training_explains_is_remarked_on(tmp_path: Path, seconds: float, odd: bool) -> None:
+    """A step that took 89 times as long took the estimate's place, and corrected nothing, without a word."""
+    took = {"launches": ((seconds,) * 50,), "rank_seconds": (seconds,) * 8}
+    same = written(tmp_path, training(**took))
+    other = written(tmp_path, training(options={"batch_size": 4}, **took))
+    planned = ("gpt2", "--gpu", "H100", "--gpus-per-node", "8", "--samples-per-step", "64")
+    for asked, command in ((ASKED, estimate), (planned, plan)):
+        (one,) = told(*asked, "--result", same, command=command)["measured"]
+        assert (one["taken"][0], one["is_odd"]) == ("step time", odd)
+        assert (
+            "than nearly all trainings are" in CliRunner().invoke(command, [*asked, "--result", same]).stdout
+        ) is odd
+        (one,) = told(*asked, "--result", other, command=command)["measured"]
+        assert one["corrects"] is not odd
+        assert ("times what is told of it" in one["why_not"]) is odd
+
+
 def test_a_result_is_of_the_machine_that_is_asked_about_where_its_gpu_is(tmp_path: Path) -> None:
     asked = (*ASKED[:2], "--strategy", "ddp", *ASKED[4:], "--node-gb-per-s", "1")
     h100 = written(tmp_path, training(options={"batch_size": 4}))

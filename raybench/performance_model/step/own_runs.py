@@ -91,7 +91,7 @@ class OwnRun:
     @property
     def is_odd(self) -> bool:
         """Whether it is further off than nearly all published trainings are, however its open options are meant."""
-        return all(abs(math.log(self.seconds / one.seconds)) > _ODD * one.half_width for one in self.told)
+        return all(is_far(self.seconds, one.seconds, one.half_width) for one in self.told)
 
     def told_so(self, said: tuple[object, ...]) -> Told:
         """With the same said, else with most of it the same: what is open of the run is as it is asked."""
@@ -140,6 +140,46 @@ def distances(one: Traits, other: Traits) -> dict[str, float]:
         },
         "cut": float(sum(own != theirs for own, theirs in zip(one.cut, other.cut, strict=True))),
     }
+
+
+def is_far(seconds: float, likely: float, half_width: float) -> bool:
+    """Whether a step took longer or shorter than nearly all do whose bounds are so wide."""
+    return abs(math.log(seconds / likely)) > _ODD * half_width
+
+
+def by_others(runs: Sequence[OwnRun]) -> tuple[float | None, ...]:
+    """Of each run the step that the others say it takes, seconds, where they contradict it; None where they do not.
+
+    That is where it is as far off as a run alone has to be to be odd, in bounds as narrow as the others leave them: the
+    furthest first, without which the rest is looked at again. Of two that contradict each other nobody knows which.
+    """
+    kept, contradicted = list(range(len(runs))), set[int]()
+    while len(kept) > 1:
+        times = {one: _times_too_far(runs[one], [runs[other] for other in kept if other != one]) for one in kept}
+        furthest = max(kept, key=lambda one: times[one])
+        if times[furthest] <= 1:
+            break
+        if len(kept) == 2:
+            contradicted |= set(kept)
+            break
+        contradicted.add(furthest)
+        kept.remove(furthest)
+    return tuple(
+        _by_others(run, [runs[other] for other in kept if other != one])[0] if one in contradicted else None
+        for one, run in enumerate(runs)
+    )
+
+
+def _by_others(run: OwnRun, others: Sequence[OwnRun]) -> tuple[float, float]:
+    """The step that they say it takes, and half the width of the bounds that they leave."""
+    told = run.told[0]
+    found = correction_of(told.traits, told.said, others)
+    return told.seconds * found.times(told.half_width), found.share(told.half_width) * told.half_width
+
+
+def _times_too_far(run: OwnRun, others: Sequence[OwnRun]) -> float:
+    seconds, half_width = _by_others(run, others)
+    return abs(math.log(run.seconds / seconds)) / (_ODD * half_width)
 
 
 def correction_of(traits: Traits, said: tuple[object, ...], runs: Sequence[OwnRun]) -> Correction:

@@ -1,5 +1,6 @@
 """Figures of earlier runs in place of an estimate: only of the very setting, on such a GPU, of a whole run."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 from raybench.documents.estimate import MeasuredSetting
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.training import TrainingPoint
+from raybench.performance_model.step.own_runs import is_far
 from raybench.performance_model.ways.measured import Measured
 from raybench.services.planning.measured_setting import Setting, differences, refusal
 
@@ -122,7 +124,16 @@ def _told(setting: Setting, estimate: "Estimate", way: str | None) -> MeasuredSe
         peak_bytes=found.peak,
         estimated_peak_bytes=estimate.memory.peak if found.peak and not unlike else None,
         memory_ratios=_ratios(point) if is_of_it and isinstance(point, MemoryPoint) else {},
+        is_odd=training is not None and not unlike and _is_odd(training, estimate),
     )
+
+
+def _is_odd(training: TrainingPoint, estimate: "Estimate") -> bool:
+    """Whether it took longer or shorter than nearly all trainings do beside what is told of them."""
+    likely, bounds = estimate.likely_step_seconds, estimate.estimated_step_seconds
+    if likely is None or bounds is None or bounds[0] == bounds[1]:
+        return False
+    return is_far(training.seconds.median, likely, math.log(bounds[1] / bounds[0]) / 2)
 
 
 def _ratios(point: MemoryPoint) -> dict[str, float]:

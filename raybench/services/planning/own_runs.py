@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,20 @@ class MeasuredRun:
         return tokens / rate
 
 
+class FarOffError(UsageError):
+    """A run that took so much longer or shorter than told that it is another training, or no step of one.
+
+    ``fact``: that, without what to do.
+    """
+
+    def __init__(self, fact: str) -> None:
+        super().__init__(
+            f"{fact}; took is of a whole step in seconds, tokens-per-second of all ranks: look whether --batch-size, "
+            "--gradient-accumulation-steps and all else that differs is said"
+        )
+        self.fact = fact
+
+
 def own_runs_of(
     options: "EstimateOptions", settings: Sequence[Setting], request_of: RequestOf, *, of_plan: bool = False
 ) -> "tuple[OwnRun, ...]":
@@ -62,16 +76,33 @@ def own_runs_of(
     ``request_of``: what options ask for.
     """
     given = (_given_run(run, options, request_of, of_plan=of_plan) for run in options.measured)
-    found = (*given, *_trained_runs(settings, options, request_of))
+    trained = (_trained_run(setting, options, request_of) for setting in settings)
+    found = (*given, *(run for run in trained if run is not None and not isinstance(run, FarOffError)))
     return tuple({(run.seconds, run.told): run for run in reversed(found)}.values())[::-1]  # a copy counts once
 
 
-def with_corrections(told: Sequence[MeasuredSetting], runs: "Sequence[OwnRun]") -> tuple[MeasuredSetting, ...]:
-    """What became of each result, where trainings of other settings correct the estimate."""
+def with_corrections(
+    told: Sequence[MeasuredSetting],
+    runs: "Sequence[OwnRun]",
+    settings: Sequence[Setting],
+    options: "EstimateOptions",
+    request_of: RequestOf,
+) -> tuple[MeasuredSetting, ...]:
+    """What became of each result, where trainings of other settings correct the estimate, or are too far off it."""
     texts = {run.text.removesuffix(_FAULTY) for run in runs}
-    return tuple(
-        replace(one, corrects=one.kind == "train" and not one.taken and _name(one.run_id) in texts) for one in told
-    )
+    found = ((one.run.run_id, _trained_run(one, options, request_of)) for one in settings)
+    far_off = {run_id: one.fact.partition(": ")[2] for run_id, one in found if isinstance(one, FarOffError)}
+    return tuple(_with_correction(one, texts, far_off) for one in told)
+
+
+def _with_correction(one: MeasuredSetting, texts: set[str], far_off: Mapping[str, str]) -> MeasuredSetting:
+    if one.kind != "train" or one.taken:
+        return one
+    if one.run_id in far_off:
+        return replace(
+            one, why_not=f"{far_off[one.run_id]}, which no other training explains: raybench diagnose its log"
+        )
+    return replace(one, corrects=_name(one.run_id) in texts)
 
 
 def _name(run_id: str) -> str:
@@ -110,17 +141,19 @@ def _otherwise(options: "EstimateOptions", given: Mapping[str, Any]) -> dict[str
     return {**(dict.fromkeys(_MODEL) if own.model != options.model else {}), **(_LORA_OPTIONS if has_none else {})}
 
 
-def _trained_runs(settings: Sequence[Setting], options: "EstimateOptions", request_of: RequestOf) -> "Iterator[OwnRun]":
-    """Trainings by ``raybench train`` on GPUs, whatever their settings, of which a step time is told."""
-    for setting in settings:
-        found = None if failure(setting) else _options_of(setting, options)
-        if found is not None and isinstance(setting.point, TrainingPoint):
-            try:
-                text = _name(setting.run.run_id) + _FAULTY * (setting.run.conclusion.verdict == "critical")
-                run = MeasuredRun(text=text, given=(), step_seconds=setting.point.seconds.median)
-                yield _own_run(found, request_of, run)
-            except UsageError:  # an option or a GPU that is not known: the run is told as not used
-                continue
+def _trained_run(setting: Setting, options: "EstimateOptions", request_of: RequestOf) -> "OwnRun | FarOffError | None":
+    """A training by ``raybench train`` on GPUs, whatever its setting; None where no step time is told of it."""
+    found = None if failure(setting) else _options_of(setting, options)
+    if found is None or not isinstance(setting.point, TrainingPoint):
+        return None
+    text = _name(setting.run.run_id) + _FAULTY * (setting.run.conclusion.verdict == "critical")
+    try:
+        run = MeasuredRun(text=text, given=(), step_seconds=setting.point.seconds.median)
+        return _own_run(found, request_of, run)
+    except FarOffError as error:
+        return error
+    except UsageError:  # an option or a GPU that is not known: the run is told as not used
+        return None
 
 
 def _options_of(setting: Setting, asked: "EstimateOptions") -> "EstimateOptions | None":
@@ -188,12 +221,14 @@ def _own_run(options: "EstimateOptions", request_of: RequestOf, run: MeasuredRun
     seconds = run.seconds(found[0].samples_per_step * request.setup.sequence_length, request.layout.world_size)
     own = OwnRun(text=run.text, seconds=seconds, told=told)
     if not 1 / _MOST_TIMES < own.times < _MOST_TIMES:
-        raise UsageError(
-            f"{run.text}: a step of {seconds:.3g} s is {own.times:.3g} times what is told of it, "
-            f"{told[0].seconds:.3g} s; took is of a whole step in seconds, tokens-per-second of all ranks: look "
-            "whether --batch-size, --gradient-accumulation-steps and all else that differs is said"
-        )
+        took, times, likely = (_in_digits(value) for value in (seconds, own.times, told[0].seconds))
+        raise FarOffError(f"{run.text}: a step of {took} s is {times} times what is told of it, {likely} s")
     return own
+
+
+def _in_digits(value: float) -> str:
+    """Three of them at least, and no power of ten of what is large."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _told(found: "Estimate") -> "Told | None":

@@ -64,15 +64,15 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     request = with_method(_request(options))
     _check_modules(request)
     per_step, assumed = _samples_per_step(options, request)
-    ways = _ways(request, per_step, options)
-    ways, measured = _with_measured(ways, settings, request, options.machine) if settings else (ways, ())
     goal = _goal(options, request)
-    known = meeting_first([reckoned(way, request.price, goal) for way in ways], goal)
+    known, measured = _ranked(request, per_step, options, settings, goal)
     ways = tuple(one.way for one in known)
     own_runs = options.own_runs if any(way.estimate.traits is not None for way in ways) else ()
     told = tuple(_marked(_way(one, ways[0], request, options.machine), measured) for one in known)
     still_open = left_open(ways[0])
     conclusion = judged(told, request, goal, lambda: nearest_plan(options, _best_of))
+    is_unlike = own_runs and not any(_is_of(ways[0], run) for run in own_runs)
+    without = _first_without(request, per_step, options, settings, goal) if is_unlike else None
     return TrainingPlan(
         model=request.model.name,
         parameters=request.model.parameters,
@@ -97,8 +97,9 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
             *_of_program(ways[0]),
         ),
         unknown=tuple(ways[0].estimate.unknown),
-        measured=with_corrections(measured, own_runs),
+        measured=with_corrections(measured, own_runs, settings, _machine(options), estimate_request),
         own_runs=own_runs_told(own_runs),
+        first_without_runs=None if without == told[0].name else without,
         fewest_nodes=_fewest(options, per_step, ways[0]),
         nodes_in_time=_in_time(options, told),
         links_measured=links_measured(request.basis),
@@ -108,6 +109,30 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
         open_tokens_per_second=still_open.tokens_per_second,
         other_programs=still_open.other_programs,
     )
+
+
+def _ranked(
+    request: "EstimateRequest", per_step: int, options: PlanOptions, settings: "tuple[Setting, ...]", goal: Goal
+) -> "tuple[tuple[Reckoned, ...], tuple[MeasuredSetting, ...]]":
+    """All ways with the best for the goal first, and what became of each result."""
+    ways = _ways(request, per_step, options)
+    ways, measured = _with_measured(ways, settings, request, options.machine) if settings else (ways, ())
+    return meeting_first([reckoned(way, request.price, goal) for way in ways], goal), measured
+
+
+def _is_of(way: "Way", run: "OwnRun") -> bool:
+    """Whether the run is of the way, whatever its batch."""
+    own, ran = way.estimate.traits, run.told[0].traits
+    return own is not None and (own.strategy, own.cut) == (ran.strategy, ran.cut)
+
+
+def _first_without(
+    request: "EstimateRequest", per_step: int, options: PlanOptions, settings: "tuple[Setting, ...]", goal: Goal
+) -> str:
+    """The first way where trainings of other settings correct none."""
+    alone = replace(request, own_runs=())
+    known, _ = _ranked(alone, per_step, options, settings, goal)
+    return _way(known[0], known[0].way, alone, options.machine).name
 
 
 def _with_own_runs(options: PlanOptions, settings: "tuple[Setting, ...]") -> PlanOptions:

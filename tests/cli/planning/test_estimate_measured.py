@@ -38,6 +38,7 @@ def test_a_run_on_one_node_makes_the_bounds_of_eight_narrower() -> None:
             "step_seconds": pytest.approx(took, rel=1e-3),
             "told_seconds": pytest.approx(took, rel=0.2),
             "is_odd": False,
+            "by_others_seconds": None,
         }
     ]
     assert found["memory"] == alone["memory"]
@@ -226,6 +227,28 @@ def test_a_plan_is_corrected_in_all_of_its_ways() -> None:
     assert few["tokens_per_second"][1] < alone["fewest_nodes"]["tokens_per_second"][1]
     with pytest.raises(UsageError, match="does not say --strategy and --batch-size"):
         told(*PLAN, "--measured", "--world-size 8 took=0.6", command=plan)
+
+
+def test_a_plan_says_where_a_slow_run_puts_a_way_first_that_nobody_ran() -> None:
+    """Ways that are unlike a run are slowed by less of it, as published trainings are: pipelines became the first."""
+    asked = ("llama-8b", "--nodes", "4", "--node-type", "p5.48xlarge")
+    run = "--strategy fsdp --batch-size 1 --gradient-accumulation-steps 8 took="
+    first = told(*asked, command=plan)["ways"][0]["strategy"]
+    for took, moved in (("7", True), ("4.3", False), ("3", False)):
+        found = told(*asked, "--measured", run + took, command=plan)
+        assert found["first_without_runs"] == (first if moved else None), took
+        assert (found["ways"][0]["pipeline_parallel"] > 1) is moved
+    assert found["ways"][0]["strategy"] == "fsdp"  # the way that was run
+    shown = CliRunner().invoke(plan, [*asked, "--measured", run + "7"]).stdout
+    assert f"without this run {first} is first; measure zero1, PP 2x4 too" in " ".join(shown.replace("#", " ").split())
+
+
+def test_runs_of_one_training_that_contradict_each_other_are_told() -> None:
+    asked = ("llama-8b", "--nodes", "4", "--node-type", "p5.48xlarge")
+    runs = [f"--measured=--strategy fsdp --batch-size 1 --gradient-accumulation-steps 8 took={took}" for took in (3, 6)]
+    shown = " ".join(CliRunner().invoke(plan, [*asked, *runs]).stdout.replace("#", " ").split())
+    assert shown.count("other runs contradict it: by them it takes") == 2
+    assert "contradict" not in CliRunner().invoke(plan, [*asked, runs[0], runs[0].replace("=3", "=3.4")]).stdout
 
 
 def test_a_run_by_a_program_is_as_a_plan_starts_that_program() -> None:

@@ -13,6 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 from statistics import mean, median
 
 from raybench.performance_model.efficiency import expected_efficiency
@@ -27,6 +28,7 @@ from tests.performance_model.spread_fit import calibrated
 _DRAWS, _MOST_ROWS, _SEED = 8, 30, 3
 _FITTED_ROWS, _STEPS, _RATE, _PENALTY = 12, 250, 0.08, 0.05
 _FITS = 9  # draws of those rows
+_AS_FAST = 0.02  # a logarithm
 _MOST_ERROR = 2.5  # half widths, of those that are fitted
 NEAR = 0.65  # of the deviation without runs: what the nearest leave
 
@@ -125,6 +127,74 @@ def _inside(found: Estimate, row: Row) -> tuple[bool, float]:
     return low <= row.seconds <= high, math.log(high / low)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordered:
+    """Which of two ways to train is faster, where one of them is an own run: by what runs correct, and without.
+
+    ``lost``: of the faster one's speed where the other is taken, as a mean of sources; ``right``: how often it is not.
+    """
+
+    sources: int
+    pairs: int
+    right: float
+    right_alone: float
+    lost: float
+    lost_alone: float
+
+
+def ordered(rows: dict[str, list[Row]], *, least_error: float = 0.0) -> Ordered:
+    """Rows of one source, model, GPU, length and number of ranks that are trained in other ways.
+
+    ``least_error``: of the run that is given, as a logarithm.
+    """
+    of_source = []
+    for own in rows.values():
+        told = [
+            one
+            for run, other in permutations(own, 2)
+            if _asked(run) == _asked(other) and _way(run) != _way(other) and abs(math.log(run.own.times)) >= least_error
+            if (one := _order(run, other)) is not None
+        ]
+        of_source += [told] if told else []
+    return Ordered(
+        sources=len(of_source),
+        pairs=sum(map(len, of_source)),
+        right=mean(mean(one[0] == 0 for one in told) for told in of_source),
+        right_alone=mean(mean(one[1] == 0 for one in told) for told in of_source),
+        lost=mean(mean(one[0] for one in told) for told in of_source),
+        lost_alone=mean(mean(one[1] for one in told) for told in of_source),
+    )
+
+
+def _asked(row: Row) -> tuple[object, ...]:
+    ask = row.run.request
+    adapters = (bool(ask.setup.lora_rank), ask.setup.quantized)
+    machine = (ask.gpu and ask.gpu.name, ask.layout.world_size, ask.dtype)
+    return ask.model.parameters, ask.setup.sequence_length, *adapters, *machine
+
+
+def _way(row: Row) -> tuple[object, ...]:
+    setup, layout = row.run.request.setup, row.run.request.layout
+    cuts = (layout.tensor, layout.context, layout.pipeline, layout.expert)
+    return setup.strategy, setup.checkpointing, setup.selective, setup.kernels, row.run.request.program, *cuts
+
+
+def _order(run: Row, other: Row) -> tuple[float, float] | None:
+    """What is lost by whichever seems faster, beside the run and without it; None where they are as fast."""
+
+    def gain(one: float, two: float) -> float:
+        tokens = (row.alone.samples_per_step * row.run.request.setup.sequence_length for row in (run, other))
+        first, second = tokens
+        return math.log(second / two) - math.log(first / one)
+
+    really = gain(run.seconds, other.seconds)
+    if abs(really) < _AS_FAST:
+        return None
+    likely = [row.beside([run]).likely_step_seconds or math.nan for row in (run, other)]
+    beside, alone = gain(*likely), gain(run.own.told[0].seconds, other.own.told[0].seconds)
+    return tuple(1 - math.exp(-abs(really)) if (one > 0) != (really > 0) else 0.0 for one in (beside, alone))  # type: ignore[return-value]  # of two
+
+
 def fitted(rows: dict[str, list[Row]]) -> tuple[float, dict[str, float]]:
     """``SHARED`` and ``WEIGHTS`` with which the errors of each source's rows are likeliest, a few of each.
 
@@ -176,6 +246,11 @@ def main(arguments: list[str]) -> None:
         one = judged(rows, seen, near=near)
         shares = f"{one.inside:6.1%} {one.inside_alone:6.1%}"
         print(f"{name:20}{one.sources:6}  {shares}   {one.width:4.2f}   {one.width_alone:4.2f}")
+    print("order of two ways     sources  pairs  right  alone   lost  alone")
+    for name, least in (("one was run", 0.0), ("and is 1.2 times off", math.log(1.2))):
+        two = ordered(rows, least_error=least)
+        shares = f"{two.right:6.1%} {two.right_alone:6.1%}  {two.lost:5.1%}  {two.lost_alone:5.1%}"
+        print(f"{name:20}{two.sources:8}  {two.pairs:5} {shares}")
     if "--fit" in arguments:
         shared, weights = fitted(rows)
         print(f"shared {shared:.3f} (here {SHARED})")

@@ -13,6 +13,7 @@ from raybench.performance_model.step.own_runs import (
     OwnRun,
     Told,
     Traits,
+    by_others,
     correction_of,
     correlation,
     distances,
@@ -71,6 +72,20 @@ def test_several_runs_say_more_than_one_and_may_contradict_each_other() -> None:
     assert correction_of(ONE, (), [ran(1.3), ran(1 / 1.3)]).shift == pytest.approx(0)
 
 
+@pytest.mark.parametrize(
+    ("times", "contradicted"), [((1.0, 1.25), []), ((1.0, 2.0), [0, 1]), ((1.0, 1.05, 2.2), [2]), ((1.6, 1.7), [])]
+)
+def test_runs_that_contradict_each_other_are_told(times: tuple[float, ...], contradicted: list[int]) -> None:
+    """3 s and 6 s of the very same training were averaged without a word."""
+    found = by_others([ran(one) for one in times])
+    assert [index for index, seconds in enumerate(found) if seconds is not None] == contradicted
+    if contradicted:
+        assert found[contradicted[-1]] == pytest.approx(1.0, abs=0.05)
+    far = replace(ONE, gpu="A100 SXM 80GB", strategy="ddp", kernels=("fused", True), cut=(4, 1, 2), communication=0.4)
+    assert by_others([ran(1.0), ran(2.0, far)]) == (None, None)  # so unlike that it may well be
+    assert by_others([ran(3.0)]) == (None,)
+
+
 def test_what_is_open_of_both_is_compared_as_the_same() -> None:
     slow, fast = (
         Told(said=(said,), traits=ONE, seconds=seconds, half_width=0.3) for said, seconds in (("a", 2.0), ("b", 1.0))
@@ -118,6 +133,14 @@ def test_own_runs_hold_as_many_published_step_times_within_narrower_bounds() -> 
         assert found.inside > found.inside_alone - 0.02, found
         assert found.width < most * found.width_alone, found
     assert near.width < 1.6
+    for least in (
+        0.0,
+        math.log(1.2),
+    ):  # ways compared as they are corrected, not all by as much as the one that was run
+        order = published.ordered(rows, least_error=least)
+        assert order.sources > 20
+        assert order.right > order.right_alone - 0.01, order
+        assert order.lost < order.lost_alone, order
     shared, weights = published.fitted(rows)
     assert shared == pytest.approx(published.SHARED, abs=0.03)
     for name in ("communication", "gpu", "kernels"):  # those that matter most

@@ -95,7 +95,12 @@ _ODD_SLOW = (
     "that is slower than nearly all trainings are: if its options say all that differs, something holds it up "
     "(raybench diagnose its log, raybench preflight its nodes), and this training as well"
 )
+_ODD_RESULT = "than nearly all trainings are: raybench diagnose its log, raybench preflight its nodes"
 _MOST_LISTED = 2
+_CONTRADICTED = (
+    "other runs contradict it: by them it takes {}; look whether its options say all that differs, and take out what "
+    "is wrong"
+)
 _ODD_FAST = "that is faster than nearly all trainings are: look whether its options say all that differs"
 
 
@@ -104,7 +109,7 @@ def own_run_notes(
 ) -> Iterator[str]:
     """What each run that corrects the step's bounds took, and what they are without: ``alone``.
 
-    ``in_short``: more than two in one line, but those that are further off than trainings are.
+    ``in_short``: more than two in one line, but those that are further off than trainings are, or than the others say.
     """
     is_listed = not in_short or len(runs) <= _MOST_LISTED
     if not is_listed:
@@ -112,7 +117,7 @@ def own_run_notes(
         took = f"{min(ratios):.2f} to {max(ratios):.2f} times the likely one"
         yield f"step corrected by {len(runs)} runs, whose steps took {took}; each: --full"
     for one in runs:
-        if not (is_listed or one.is_odd):
+        if not (is_listed or one.is_odd or one.by_others_seconds):
             continue
         times = one.step_seconds / one.told_seconds
         without = f"; without it {' to '.join(map(format_seconds, alone))}" if alone and len(runs) == 1 else ""
@@ -120,6 +125,8 @@ def own_run_notes(
         yield f"step corrected by {one.text}: {took}{without}"
         if one.is_odd:
             yield (_ODD_SLOW if times > 1 else _ODD_FAST)
+        elif one.by_others_seconds:
+            yield _CONTRADICTED.format(format_seconds(one.by_others_seconds))
     if alone and len(runs) > 1:
         yield f"step without these runs {' to '.join(map(format_seconds, alone))}"
 
@@ -132,6 +139,8 @@ def _measured_figures(one: MeasuredSetting) -> Iterator[str]:
         instead = one.estimated_step_seconds
         estimated = f", estimated {' to '.join(map(format_seconds, instead))}" if instead else ""
         yield f"step {format_seconds(one.median_step_seconds)} ({low} to {high}{estimated}), on the run's own network"
+        if one.is_odd and instead:
+            yield f"{'slower' if one.median_step_seconds > instead[0] else 'faster'} {_ODD_RESULT}"
     if "peak memory" in one.taken and one.peak_bytes is not None:
         instead_of = one.estimated_peak_bytes
         estimated = f" (estimated {in_gib(instead_of)})" if instead_of else ""

@@ -36,6 +36,7 @@ def plan_tables(plan: TrainingPlan, _: Asked) -> Report:
     return _report(
         plan,
         Table(grid=_grid(plan, _MOST_ROWS), text_columns=1),
+        *_moved_by_runs(plan),
         *notes_of([*measured_notes(plan.measured), *own_run_notes(plan.own_runs)], tone="info"),
         *_open_notes(plan),
         *notes_of(list(map(out_of_bounds, plan.other_programs)), tone="info"),
@@ -56,6 +57,7 @@ def plan_screen(plan: TrainingPlan, _: Asked) -> Report:
         *_in_time(plan),
         *notes_of(list(_nearest(plan)), tone="strong"),
         Table(grid=_grid(plan, _ROWS_OF_SCREEN, most=_MOST_WIDTH), text_columns=1, headed=True),
+        *_moved_by_runs(plan),
         *notes_of(list(_start_lines(plan))),
         *notes_of([_RANDOM if plan.ways[0].command and _starts(plan) else _FULL], tone="info"),
         *notes_of([_faster_in_short(plan)] if _faster(plan, _ROWS_OF_SCREEN) else [], tone="info"),
@@ -99,6 +101,15 @@ def _worse(one: OtherPrograms) -> str:
     """``1.3x time, 1.1x memory``: what a program takes beyond what is told, of that alone."""
     ratios = (("time", one.slower), ("memory", one.more_memory))
     return ", ".join(f"{ratio:.2g}x {kind}" for kind, ratio in ratios if ratio > 1)
+
+
+def _moved_by_runs(plan: TrainingPlan) -> tuple[Block, ...]:
+    """That one's own runs put another way first, which is less like them: of it they say less."""
+    if plan.first_without_runs is None:
+        return ()
+    runs = "this run" if len(plan.own_runs) == 1 else "these runs"
+    text = f"without {runs} {plan.first_without_runs} is first; measure {plan.ways[0].name} too before you change to it"
+    return notes_of([text], tone="strong")
 
 
 def _in_time(plan: TrainingPlan) -> tuple[Block, ...]:

@@ -27,6 +27,13 @@ def is_config(name: str) -> bool:
     return name.endswith(".json") or "/" in name or Path(name).is_dir() or released_id(name) is not None
 
 
+def shape_taken(name: str) -> str | None:
+    """The released model whose shape is taken for another of a name with an owner; None where it is its own."""
+    released = released_id(name)
+    is_own = released is None or "/" not in name or released.lower() == name.strip().lower()
+    return None if is_own or Path(name).exists() or cached_config(name) else released
+
+
 def model_of_config(name: str) -> Transformer:
     """The shape, of a file, a folder, a model in huggingface_hub's cache, or a released one by its name or its page.
 

@@ -16,7 +16,20 @@ from typing import Any
 from raybench.errors import nearest
 from raybench.performance_model.presets import ALIASES, PRESETS
 
-_TUNED = re.compile(r"-(?:instruct|chat|it|base)(?=-|$)")
+_TUNED = re.compile(r"-(?:instruct|chat|it|base|pt|hf)(?=-|$)")
+# Of the same weights in another type, at the end: bitsandbytes', GPTQ's, AWQ's, llm-compressor's, llama.cpp's.
+_STORED = re.compile(
+    r"(?:-(?:unsloth-)?bnb-[48]bit|-gptq|-awq|-gguf|-hqq|-aqlm|-exl2|-fp8|-dynamic|-nvfp4|-fp4|-bf16|-fp16|-marlin"
+    r"|-int[48]|-[48]bit|-w[48]a(?:16|8)|[-.]quantized\.w[48]a(?:16|8)(?:_channel)?|-g128)+$"
+)
+# Whose repositories are others' models, under their names: in another type, or without asking for a licence.
+_UPLOAD_OTHERS = frozenset(
+    {
+        *("ai-modelscope", "amd", "casperhansen", "huggyllama", "hugging-quants", "llm-research", "lmstudio-community"),
+        *("mistral-community", "mlx-community", "modelcloud", "modelscope", "neuralmagic", "nousresearch", "nvidia"),
+        *("redhatai", "thebloke", "unsloth"),
+    }
+)
 
 
 @lru_cache(maxsize=1)
@@ -38,17 +51,26 @@ def released_id(name: str) -> str | None:
     """The id of a released model that is named by its id, or by a short name that no preset has; None for another.
 
     One that was tuned to follow instructions has the shape of the model that it was made of, as has a base of a model
-    that was released tuned.
+    that was released tuned, and so has either where its weights are stored in fewer bits.
     """
     key = name.strip().lower()
     if key in PRESETS or key in ALIASES:
         return None
-    return _ids().get(key) or _ids().get(_TUNED.sub("", key)) or _ids().get(_TUNED.sub("-pt", key))
+    owner, _, own_name = key.rpartition("/")
+    key = own_name if owner in _UPLOAD_OTHERS else key
+    return _ids().get(key) or _ids().get(plain_name(key))
+
+
+def plain_name(name: str) -> str:
+    """A name without what says how it was tuned, and in what its weights are stored: neither changes the shape."""
+    owner, _, own_name = name.rpartition("/")
+    own_name = _TUNED.sub("", _STORED.sub("", own_name)).removeprefix("meta-")
+    return f"{owner}/{own_name}" if owner else own_name
 
 
 def released_like(name: str) -> list[str]:
     """Ids of released models that may be meant: of such a name by another owner, else of one that is nearly so."""
-    own_name = _TUNED.sub("", name.strip().lower().rpartition("/")[2])
+    own_name = plain_name(name.strip().lower().rpartition("/")[2])
     same = _ids().get(own_name)
     return [same] if same else list(dict.fromkeys(_ids()[one] for one in nearest(own_name, _ids()) if one in _ids()))
 
@@ -76,4 +98,5 @@ def _ids() -> Mapping[str, str]:
         owner, _, own_name = model_id.lower().partition("/")
         for name in (own_name, *model.get("names", ())):
             found[name] = found[f"{owner}/{name}"] = model_id
-    return found
+    plain = {plain_name(name): model_id for name, model_id in found.items()}
+    return plain | found

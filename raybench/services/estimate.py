@@ -203,7 +203,7 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         price=_price(options),
         price_unknown=_price_unknown(options),
         epoch_samples=at_least_one(options.epoch_samples, "--epoch-samples"),
-        basis={**machine.basis, **assumed, **named},
+        basis={**machine.basis, **_shape_taken(options.model), **assumed, **named},
         kernels_known=options.kernels is not None,
         loss_known=options.loss is not None,
         power_watts=_power(options.power_limit, machine.gpu),
@@ -322,6 +322,14 @@ def _model(options: EstimateOptions) -> "Transformer":
         raise UsageError("--mtp-layers are of a model that is trained whole; leave them out with adapters")
     model = model.with_prediction(ahead) if ahead else model
     return model if options.dropout is None else replace(model, drops=options.dropout)
+
+
+def _shape_taken(name: str) -> dict[str, str]:
+    """A line of a model that is estimated by the shape of another release of it."""
+    from raybench.performance_model.model_config import shape_taken
+
+    released = None if is_import_path(name) else shape_taken(name)
+    return {"model": f"{name.strip()} by the shape of {released}, which it shares"} if released else {}
 
 
 def _counted(options: EstimateOptions, changes: dict[str, int]) -> "Transformer":

@@ -1,5 +1,7 @@
 """What people call layers and lengths of a model, where its code has other names: adapters and tables of positions."""
 
+from dataclasses import replace
+
 import pytest
 
 from raybench.errors import UsageError
@@ -23,17 +25,45 @@ def _model(name: str) -> Transformer:
         ("llama-8b", "w2", ("down_proj",)),
         ("llama-8b", "output_proj", ("o_proj",)),
         ("llama-8b", "gate_up_proj", ("gate_proj", "up_proj")),
+        ("gpt-neox-20b", "dense_h_to_4h", ("up_proj",)),
+        ("chatglm3-6b", "dense_h_to_4h", ("gate_proj", "up_proj")),
+        ("starcoder2-3b", "c_proj", ("down_proj",)),
+        ("gpt-neo-2.7b", "c_proj", ("down_proj",)),
+        ("mpt-7b", "Wqkv", ("q_proj", "k_proj", "v_proj")),
+        ("Qwen/Qwen-7B", "w2", ("gate_proj",)),
+        ("phi-3-mini", "qkv_proj", ("q_proj", "k_proj", "v_proj")),
     ],
 )
 def test_a_layer_is_found_by_the_name_that_its_code_has(model: str, name: str, layers: tuple[str, ...]) -> None:
-    found, joined = layers_named(_model(model), (name,))
-    assert found == layers
-    assert joined == (((name, layers),) if len(layers) > 1 else ())
+    found = layers_named(_model(model), (name,))
+    assert found.layers == layers
+    assert found.joined == (((name, layers),) if len(layers) > 1 else ())
 
 
 def test_a_layer_that_no_code_has_is_refused_with_those_there_are() -> None:
     with pytest.raises(UsageError, match=r"no linear layer of gpt2 'query_key_values'.*there are.*q_proj"):
         estimate(EstimateOptions(model="gpt2", lora_rank=8, lora_targets="query_key_values"))
+
+
+def test_of_a_list_one_name_is_enough_as_it_is_for_peft() -> None:
+    """A recipe of GPT-2's kin for StarCoder names q_attn, which only cross-attention has."""
+    options = EstimateOptions(model="starcoder", lora_rank=8, lora_targets="c_proj,c_attn,q_attn")
+    request = estimate_request(options)
+    assert request.setup.lora_targets == ("o_proj", "down_proj", "q_proj", "k_proj", "v_proj")
+    told = "q_attn: no layer of bigcode/starcoder; peft leaves it out, too"
+    assert request.basis["LoRA targets without a layer"] == told
+    assert f"--lora-targets: {told}" in estimate(options).report.advice
+    matched = estimate_request(replace(options, lora_targets="c_proj,c_attn"))
+    assert (matched.setup, "LoRA targets without a layer" in matched.basis) == (request.setup, False)
+
+
+def test_adapters_outside_of_the_blocks_are_said_to_be_left_out() -> None:
+    request = estimate_request(EstimateOptions(lora_rank=8, lora_targets="q_proj,lm_head,embed_tokens"))
+    assert request.setup.lora_targets == ("q_proj",)
+    told = request.basis["LoRA targets not counted"]
+    assert told == "lm_head, embed_tokens: no layer of a block: its adapter is left out"
+    with pytest.raises(UsageError, match=r"no linear layer of llama-3\.1-8b 'lm_head'"):
+        estimate(EstimateOptions(lora_rank=8, lora_targets="lm_head"))
 
 
 def test_all_linear_is_every_layer() -> None:

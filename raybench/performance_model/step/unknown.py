@@ -2,6 +2,7 @@
 
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.counted_model import CountedModel
+from raybench.performance_model.families.layer_names import NO_LAYER
 from raybench.performance_model.parallel.part import BATCHES_PER_STAGE, bubble_share
 from raybench.performance_model.parallel.strategies import WITHOUT_PIPELINE
 from raybench.performance_model.step.attention import may_be_masked
@@ -90,12 +91,13 @@ def caveats_of(request: EstimateRequest) -> tuple[str, ...]:
     few = None if request.efficiency is not None else unpublished(request.gpu)
     is_long = length > made_for and not isinstance(request.model, CountedModel)
     stretched = f"positions of {request.model.name} stretched from {made_for:,} to {length:,} tokens"
-    table = request.basis.get("positions")
+    table, unmatched = request.basis.get("positions"), request.basis.get(NO_LAYER)
     ahead = 0 if request.model.predicting else request.model.predicting_in_config
     untrained = f"{ahead} layer{'' if ahead == 1 else 's'} of multi-token prediction left out, as most programs do"
     return (
         *([stretched] if is_long else []),
         *([f"positions: {table}"] if table else []),
+        *([f"--lora-targets: {unmatched}"] if unmatched else []),
         *([f"{untrained} (raybench estimate --mtp-layers {ahead})"] if ahead and not request.setup.lora_rank else []),
         *([few] if few else []),
     )

@@ -17,18 +17,26 @@ _KEEPING = ("ddp", "zero1", "zero2", "zero3")  # their gradients stay where they
 
 
 def lora_targets(options: "EstimateOptions", model: "Transformer") -> tuple[tuple[str, ...], dict[str, str]]:
-    """The layers that get adapters, by the model's own names; and what was made of joined ones."""
+    """The layers that get adapters, by Llama's names; and what was made of names that have several, or none."""
     if options.lora_targets is None:
         return (), {}
 
     from raybench.benchmarks.training.options import targets_of
-    from raybench.performance_model.families.layer_names import layers_named
+    from raybench.performance_model.families.layer_names import NO_LAYER, layers_named
 
-    targets, joined = layers_named(model, targets_of(options.lora_targets))
-    if not joined:
-        return targets, {}
-    told = "; ".join(f"{name} as {', '.join(layers)}, each with an adapter of its own" for name, layers in joined)
-    return targets, {"LoRA targets": told}
+    found = layers_named(model, targets_of(options.lora_targets))
+    told = {
+        "LoRA targets": "; ".join(
+            f"{name} as {', '.join(layers)}, each with an adapter of its own" for name, layers in found.joined
+        ),
+        "LoRA targets not counted": _left_out(found.outer, "no layer of a block: its adapter is left out"),
+        NO_LAYER: _left_out(found.unmatched, f"no layer of {model.name}; peft leaves it out, too"),
+    }
+    return found.layers, {name: words for name, words in told.items() if words}
+
+
+def _left_out(names: tuple[str, ...], why: str) -> str:
+    return f"{', '.join(names)}: {why}" if names else ""
 
 
 def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple[str, ...]) -> "TrainingSetup":

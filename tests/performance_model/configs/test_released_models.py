@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.model_config import is_config, model_of_config
+from raybench.performance_model.model_config import is_config, model_of_config, shape_taken
 from raybench.performance_model.presets import ALIASES, PRESETS
-from raybench.performance_model.released_models import released_id, released_models, released_names
+from raybench.performance_model.released_models import plain_name, released_id, released_models, released_names
+from raybench.services.estimate import EstimateOptions, estimate_request
 
 
 @pytest.mark.parametrize("model_id", released_models())
@@ -45,7 +46,17 @@ def test_a_preset_has_the_shape_of_the_released_model_of_its_name() -> None:
         ("llama-8b", None),  # a preset by an alias
         ("gpt2", None),
         ("somebody/Qwen2.5-32B", None),  # another's model of the name
-        ("Qwen/Qwen2.5-32B-Instruct-GPTQ", None),
+        ("mistralai/Mistral-Small-24B-Instruct-2501", "mistralai/Mistral-Small-24B-Base-2501"),
+        ("meta-llama/Llama-2-7b-chat-hf", "meta-llama/Llama-2-7b-hf"),
+        ("Qwen/Qwen2.5-32B-Instruct-GPTQ-Int4", "Qwen/Qwen2.5-32B"),
+        ("unsloth/Meta-Llama-3.1-8B-Instruct-unsloth-bnb-4bit", "meta-llama/Llama-3.1-8B"),
+        ("TheBloke/Mistral-7B-Instruct-v0.2-GPTQ", "mistralai/Mistral-7B-v0.1"),
+        ("RedHatAI/Qwen2.5-7B-Instruct-quantized.w4a16", "Qwen/Qwen2.5-7B"),
+        ("nvidia/Llama-3.1-8B-Instruct-FP8", "meta-llama/Llama-3.1-8B"),
+        ("somebody/Qwen2.5-32B-bnb-4bit", None),
+        ("unsloth/Qwen2.5-33B-bnb-4bit", None),
+        ("mistralai/Mistral-Small-24B-Instruct-2503", None),  # another release
+        ("nvidia/Llama-3.1-Nemotron-70B-Instruct-HF", None),  # another name
         ("qwen2.5-33b", None),
     ],
 )
@@ -57,7 +68,7 @@ def test_whose_name_it_is(name: str, model_id: str | None) -> None:
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("NousResearch/Llama-2-7b-hf", "did you mean meta-llama/Llama-2-7b-hf? Else give"),
+        ("somebody/Llama-2-7b-hf", "did you mean meta-llama/Llama-2-7b-hf? Else give"),
         ("Qwen/Qwen2.5-32", "did you mean Qwen/Qwen2.5-32B? Else give"),
         ("nobody/of-this-name", "huggingface_hub; give a model's name"),
         ("./qwen2.5-32b", "huggingface_hub; give a model's name"),  # a folder
@@ -66,6 +77,25 @@ def test_whose_name_it_is(name: str, model_id: str | None) -> None:
 def test_a_name_that_is_no_model_s_is_told_with_those_that_may_be_meant(name: str, meant: str) -> None:
     with pytest.raises(UsageError, match=re.escape(meant)):
         model_of_config(name)
+
+
+def test_of_another_s_shape_it_is_said_whose_is_taken() -> None:
+    assert shape_taken("unsloth/Qwen3-14B-unsloth-bnb-4bit") == "Qwen/Qwen3-14B"
+    assert [shape_taken(name) for name in ("Qwen/Qwen3-14B", "qwen3-14b", "llama-8b", "somebody/Qwen3-14B")] == [
+        None
+    ] * 4
+    basis = estimate_request(EstimateOptions(model="Qwen/Qwen3-14B-Base", gpu="H100")).basis
+    assert basis["model"] == "Qwen/Qwen3-14B-Base by the shape of Qwen/Qwen3-14B, which it shares"
+    assert "model" not in estimate_request(EstimateOptions(model="Qwen/Qwen3-14B", gpu="H100")).basis
+
+
+def test_no_plain_name_is_of_two_models() -> None:
+    """Without how it was tuned and stored, each name is still one model's."""
+    owners: dict[str, set[str]] = {}
+    for model_id, one in released_models().items():
+        for name in (model_id.partition("/")[2].lower(), *one.get("names", ())):
+            owners.setdefault(plain_name(name), set()).add(model_id)
+    assert [found for found in owners.values() if len(found) > 1] == []
 
 
 def test_no_name_is_of_two_models() -> None:

@@ -122,7 +122,10 @@ def _why_unknown(operation: str, system: System) -> str | None:
         (system.ranks < 2, "a single rank moves no data"),
         (across and system.family == "sockets", "TCP sockets have no healthy figure: use RDMA, or measure each link"),
         (across and not system.fabric_gb_per_s, "the NICs of the nodes are not known"),
-        (across and system.family is None, "the kind of network is not known"),
+        (
+            across and system.family is None,
+            "the kind of network is not known, or has no published healthy figures (GPUDirect-TCPX)",
+        ),
         (across and system.nvlink_ranks > _MESH_RANKS, "published figures of several NVLink racks follow no one rule"),
     )
     return next((reason for applies, reason in reasons if applies), None)
@@ -189,7 +192,7 @@ def _across(operation: str, system: System, fabric: float, *, is_meshed: bool) -
     family = system.family or ""
     if operation == "all_to_all":
         away = (system.domains - 1) / system.domains * system.ranks / (system.ranks - 1)
-        link = fabric / system.nvlink_ranks / away
+        link = fabric / _shares(system) / away
         text = f"{nics}, {link:.3g} GB/s a GPU as its own part stays"
         key, cap = ("pairwise", 1.0) if system.domains == 2 else ("crowded", _ALL_TO_ALL_CAP)  # else flows meet
         return Regime(key=key, timing=f"exchange-nic-{family}", link_gb_per_s=link, text=text, cap=cap, by_nics=True)
@@ -216,6 +219,15 @@ def _across(operation: str, system: System, fabric: float, *, is_meshed: bool) -
         most_gb_per_s=most,
         by_nics=True,
     )
+
+
+def _shares(system: System) -> int:
+    """Shares of a node's NICs of which a GPU has one, where several GPUs share a NIC: the smallest of them.
+
+    One of three GPUs with two NICs has its own, and waits for the two others.
+    """
+    ranks, nics = system.nvlink_ranks, system.nics or 0
+    return nics * math.ceil(ranks / nics) if 0 < nics < ranks else ranks
 
 
 def _from_node_to_node(system: System, fabric: float, family: str) -> Regime:

@@ -238,6 +238,29 @@ def test_send_recv_has_the_nics_beside_one_gpu() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ranks", "nics", "slowest"),
+    [
+        (1, 1, 12.5),
+        (2, 1, 6.25),
+        (3, 2, 6.25),
+        (4, 2, 6.25),
+        (5, 3, 6.25),
+        (7, 4, 6.25),
+        (8, 4, 6.25),
+        (2, 2, 12.5),
+        (3, 6, 25),
+    ],
+)
+def test_all_to_all_waits_for_the_nic_that_most_gpus_share(ranks: int, nics: int, slowest: float) -> None:
+    """Three GPUs of a p4d with two NICs were promised 13.4 GB/s, more than two or four: two of them share one."""
+    changes = {"gpu": gpu_for("A100 SXM 40GB"), "nics": nics, "nic_gbit": 100, "family": "efa"}
+    regime = regime_of("all_to_all", replace(H100, ranks=2 * ranks, nodes=2, nvlink_ranks=ranks, **changes))  # type: ignore[arg-type]
+    assert isinstance(regime, Regime)
+    leaves = ranks / (2 * ranks - 1)  # of what a GPU sends, the share that leaves its node
+    assert regime.link_gb_per_s == pytest.approx(slowest / leaves)
+
+
+@pytest.mark.parametrize(
     ("ranks", "nics", "nic_gbit", "generation", "choice"),
     [
         (16, 4, 100, 3, "tree"),  # p4de: 78 of 50 GB/s is only a tree's

@@ -9,7 +9,7 @@ from raybench.performance_model.cost import list_price, why_unpriced
 
 # Bought, sold by the week, or without a price that was found with its day: the last cell of nodes.csv says which.
 WITHOUT_PRICE = {
-    "a4-highgpu-8g", "ND40rs_v2",
+    "p5e.48xlarge", "a4-highgpu-8g", "ND40rs_v2",
     "Lambda 1CC H100", "Lambda 1CC B200",
     "DGX A100", "DGX H100", "DGX H200", "DGX B200", "DGX B300",
 }  # fmt: skip
@@ -40,6 +40,21 @@ def test_a_price_has_its_day_and_its_source_and_a_node_type_all_of_its_shape(nod
     price = list_price(row.name)
     assert price is not None
     assert row.priced_on in price.source
+
+
+def test_what_people_rent_of_aws_for_one_to_eight_small_gpus_is_there() -> None:
+    """A g6e.12xlarge was none; adapters as in sagemaker-hyperpod-cli (nodes.csv)."""
+    adapters = {
+        "g5.8xlarge": (1, 1), "g5.12xlarge": (4, 1), "g5.24xlarge": (4, 1), "g5.48xlarge": (8, 1),
+        "g6.8xlarge": (1, 1), "g6.12xlarge": (4, 1), "g6.24xlarge": (4, 1), "g6.48xlarge": (8, 1),
+        "g6e.8xlarge": (1, 1), "g6e.12xlarge": (4, 1), "g6e.24xlarge": (4, 2), "g6e.48xlarge": (8, 4),
+        "g7e.8xlarge": (1, 1), "g7e.12xlarge": (2, 1), "g7e.24xlarge": (4, 2), "g7e.48xlarge": (8, 4),
+        "p4d.24xlarge": (8, 4), "p4de.24xlarge": (8, 4), "p5.4xlarge": (1, 1), "p5.48xlarge": (8, 32),
+        "p5e.48xlarge": (8, 32), "p5en.48xlarge": (8, 16), "p6-b200.48xlarge": (8, 8), "p6-b300.48xlarge": (8, 16),
+    }  # fmt: skip
+    of_aws = {node.name: (node.gpus, node.nics) for node in NODE_TYPES if node.is_of_aws}
+    assert {name: of_aws[name] for name in adapters} == adapters
+    assert of_aws.keys() - adapters.keys() == {"p3.16xlarge", "p3dn.24xlarge", "g4dn.12xlarge"}
 
 
 def test_the_clouds_that_people_ask_for_are_there() -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 
+from raybench.performance_model.communication import SAVED
 from raybench.performance_model.efficiency import Calibration, experts_times
 from raybench.performance_model.estimate import estimate
 from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of
@@ -79,7 +80,7 @@ class Observation:
         slowest = (most - self.moved) * self.forward_share, (most - self.moved) * (1 - self.forward_share)
         most += self.waited[1] + self.bubble * (most + self.waited[1])
         for (alone, every), pass_seconds in zip((self.forward, self.backward), slowest, strict=True):
-            most += max(alone, every - self.beside * pass_seconds)
+            most += max(alone, every - SAVED * min(every, self.beside * pass_seconds))
         return float(least * ((most + self.update[1]) / least) ** self.exposed)
 
     def error(self, calibration: Calibration) -> float:

@@ -59,7 +59,10 @@ _FSDP2 = (
     *("ezpz agpt-2b across machines", "TP benchmarking tool (Qwen3-32B, TP 8)", "IDRIS fine-tuning"),
 )
 # Whose configurations have layers captured as CUDA graphs.
-_CAPTURED = ("MLPerf v5 by CUDA graphs",)
+_CAPTURED = (
+    "MLPerf v5 by CUDA graphs",
+    *(f"MLPerf v5.1 8B {name}" for name in ("Florida", "HPE", "Oracle", "Verda")),
+)
 # Over tensor ranks by PyTorch's DTensor, whose tables say DDP: its strategies but DeepSpeed's.
 _DTENSORS = ("TP benchmarking tool (Qwen3-32B, TP 8)",)
 # Quantized bases that are prepared by peft, which casts what is not packed to fp32 (prepare_model_for_kbit_training).

@@ -45,8 +45,8 @@ def observed() -> list[Observation]:
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 201
-    assert len(observed()) == 903
+    assert len({run.source for run in RUNS}) == 206
+    assert len(observed()) == 911
 
 
 def test_the_constants_are_the_fit_of_the_published_rows() -> None:

@@ -163,13 +163,13 @@ def test_zero1_gathers_after_the_update_what_is_trained_and_nothing_of_a_frozen_
     assert gathered == {"state": 2 * 16 * 4096, "grad-op": 2 * (4096 + 16) * 4096}
 
 
-@pytest.mark.parametrize(("beside", "hidden"), [(0.0, 0.0), (0.25, 0.25), (1.0, 1.0)])
+@pytest.mark.parametrize(("beside", "hidden"), [(0.0, 0.0), (0.25, 0.1), (1.0, 0.4)])
 def test_the_slowest_step_hides_what_is_sent_beside_its_last_micro_batch(beside: float, hidden: float) -> None:
-    """Of a second of computation, beside which two seconds are sent; and no less than one collective is exposed."""
+    """Of a second of computation, beside which two seconds are sent, 0.4 of what fits beside it are saved."""
     gathers = Message(operation="all_gather", phase="forward", message_bytes=10**9, group=TWO_NODES.sharing, count=1000)
     sums = replace(gathers, operation="reduce_scatter", phase="backward")
     each = gathers.seconds(NETWORK) / 1000
     step = step_seconds(1.0, Traffic(messages=(gathers, sums)), NETWORK, beside=beside)
     assert step.most == pytest.approx(1 + 2000 * each - hidden)
     short = step_seconds(4000 * each, Traffic(messages=(gathers, sums)), NETWORK, beside=1.0)
-    assert short.most == pytest.approx(4002 * each)
+    assert short.most == pytest.approx((4000 + 0.6 * 2000) * each)

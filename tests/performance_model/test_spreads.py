@@ -123,7 +123,7 @@ def test_a_program_that_nobody_says_is_tuned_may_be_slower(changes: dict[str, ob
     assert classes_of(gpu_for("h100"), LLAMA, setup) == (name,)
     assert classes_of(gpu_for("L40S"), LLAMA, setup) == ("other GPUs", name)
     assert classes_of(gpu_for("h100"), replace(LLAMA, experts=8, experts_per_token=2), setup) == ("experts",)
-    assert name == TUNED or SPREADS[name].slow * SPREADS[name].fast > 0.9 * SPREADS[TUNED].slow * SPREADS[TUNED].fast
+    assert name == TUNED or SPREADS[name].slow * SPREADS[name].fast > 0.85 * SPREADS[TUNED].slow * SPREADS[TUNED].fast
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,14 @@ _OPTIONS: list[Any] = [
                  "experts of each layer are spread."),
     click.option("--expert-tensor-parallel", "--etp", type=int, help="Ranks over which each expert is cut: 1, or as "
                  "many as --tensor-parallel.  [default: open, both are counted with]"),
+    click.option("--token-dispatcher", type=click.Choice(["alltoall", "deepep", "hybridep"]), help="With "
+                 "--expert-parallel: NCCL's all_to_all of all copies of a token, or kernels that send it once to each "
+                 "node (Megatron-LM's --moe-token-dispatcher-type flex).  [default: unknown, the bounds hold either "
+                 "way]"),
+    click.option("--force-load-balancing/--no-force-load-balancing", default=None, help="With --expert-parallel: "
+                 "experts get equally many tokens whatever the router says, as benchmarks have it (Megatron-LM's "
+                 "--moe-router-force-load-balancing), or drop what is beyond their share.  [default: unknown, the "
+                 "bounds hold either way]"),
     *MACHINE_OPTIONS,
     click.option("--bandwidth", type=float, help="Measured bus bandwidth of all ranks, GB/s (raybench run)."),
     click.option("--result", "result_file", metavar="FILE", multiple=True, help="result.json of an earlier raybench "

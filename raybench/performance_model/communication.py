@@ -36,7 +36,8 @@ class Message:
 
     ``blocking``: the next computation needs it, so that it cannot be hidden. ``overlappable``: software that cuts the
     matrix product before or after it into pieces, and sends one while it computes the next, hides all but one piece
-    (Megatron-LM's ``--tp-comm-overlap``, PyTorch's async TP). ``sent_share``: the share that such software sends.
+    (Megatron-LM's ``--tp-comm-overlap``, PyTorch's async TP). ``least_times``, ``most_times``: how many times as long
+    as the links alone it takes in the fastest and in the slowest step.
     """
 
     operation: Operation
@@ -46,7 +47,8 @@ class Message:
     count: int = 1
     blocking: bool = False
     overlappable: bool = False
-    sent_share: float = 1.0
+    least_times: float = 1.0
+    most_times: float = 1.0
 
     def times(self, count: int) -> "Message":
         """The same collective, ``count`` times as often."""
@@ -100,9 +102,13 @@ class Traffic:
     def least_waiting_seconds(self, network: Network) -> float:
         """Least time that blocking collectives add: of one that can be cut into pieces, that of a single piece."""
         return sum(
-            one.seconds(network) * (one.sent_share / _PIECES if one.overlappable else 1)
+            one.seconds(network) * one.least_times / (_PIECES if one.overlappable else 1)
             for one in self.blocking.messages
         )
+
+    def most_waiting_seconds(self, network: Network) -> float:
+        """Most time that blocking collectives add."""
+        return sum(one.seconds(network) * one.most_times for one in self.blocking.messages)
 
     @property
     def beside(self) -> "Traffic":
@@ -271,10 +277,11 @@ def step_seconds(
     """Bounds of a step from the time of its computation and its collectives.
 
     Most: no overlap at all, but beside the share ``beside`` of each pass: that of the last micro-batch, where a program
-    is told to send while it computes that, which saves ``SAVED`` of the time. Least: each phase takes the longer of its computation and its communication,
-    plus one collective that is always exposed: the first gather of the forward pass, before which nothing can be
-    computed, and the last reduction of the backward pass, after which nothing is left to compute. The shortest of each
-    phase counts. Blocking collectives are exposed in both; in the least one, only a piece of those that can be cut. A
+    is told to send while it computes that, which saves ``SAVED`` of the time. Least: each phase takes the longer of its
+    computation and its communication, plus one collective that is always exposed: the first gather of the forward pass,
+    before which nothing can be computed, and the last reduction of the backward pass, after which nothing is left to
+    compute. The shortest of each phase counts. Blocking collectives are exposed in both; in the least one, only a piece
+    of those that can be cut. A
     pipeline idles ``bubble`` seconds per second of computation and blocking communication. ``forward_share``: a third,
     2 of 6 operations per weight.
     """
@@ -284,7 +291,7 @@ def step_seconds(
         ("forward", compute * forward_share),
         ("backward", compute * (1 - forward_share)),
     )
-    hidden, waited = traffic.beside, traffic.blocking.seconds(network)
+    hidden, waited = traffic.beside, traffic.most_waiting_seconds(network)
     shortest = traffic.least_waiting_seconds(network)
     idle, least_idle = bubble * (compute + waited), bubble * (compute + shortest)
     least = sum(

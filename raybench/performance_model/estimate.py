@@ -113,7 +113,8 @@ class Estimate:
         """What is said of options that may be open, by which the same training meant otherwise is told apart."""
         setup = self.request.setup
         names = ("kernels", "loss", "compiled", "native_attention", "masked_attention", "flash_attention", "overlaps")
-        return (*(getattr(setup, name) for name in names), setup.fused_optimizer)
+        of_experts = (setup.sends_once, setup.is_balanced)
+        return (*(getattr(setup, name) for name in names), setup.fused_optimizer, *of_experts)
 
     @property
     def samples_per_step(self) -> int:

@@ -11,6 +11,7 @@ from raybench.performance_model.transformer import Transformer
 Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit", "paged-adamw", "paged-adamw-8bit"]
 Offload = Literal["none", "optimizer", "all"]
 Kernels = Literal["plain", "fused"]
+Dispatcher = Literal["alltoall", "deepep", "hybridep"]
 RecomputedModule = Literal["core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]
 Loss = Literal[
     "plain",
@@ -91,6 +92,11 @@ class TrainingSetup:
     # ZeRO-1 that sends gradients beside the last backward pass and weights beside the first forward pass (Megatron-LM's
     # --overlap-grad-reduce and --overlap-param-gather). None: nobody says.
     overlaps: bool | None = None
+    # Of experts on other ranks. A token is sent once to each node that has experts for it, by kernels of their own
+    # (DeepEP, HybridEP), or each of its copies by NCCL's all_to_all; and tokens are spread evenly over experts,
+    # whatever a router says, as benchmarks force them to be. None: nobody says.
+    sends_once: bool | None = None
+    is_balanced: bool | None = None
     offload: Offload = "none"  # to CPU memory: optimizer state, or all that is sharded
 
     # Types.

@@ -104,6 +104,7 @@ class Work:
     unsure_logits: float = 0.0  # of a loss that nobody names
     unsure_products: float = 0.0  # of an output layer of an even width
     masked: float = 0.0  # how much longer attention takes where samples are padded and it is given a mask
+    unbalanced: float = 0.0  # of products, those of experts whose ranks may get unequally many tokens
     padded: float = 0.0  # what a compiler spares of the products that pads an odd vocabulary, which no row says
     is_held: bool = False  # the GPU's power does not let it keep its clock
     # It sums in fp32 at half the rate of its units (GeForce); then neither power nor memory holds it back.
@@ -145,6 +146,7 @@ def work_of(
         products=tokens * (products / gain + head) / (clock * peak * 1e12) + _wide_adapters(gpu, model, setup),
         padded=tokens * head / (clock * peak * 1e12) if setup.compiled and model.vocabulary % 2 else 0.0,
         unsure_products=tokens * unsure_head / (clock * peak * 1e12),
+        unbalanced=tokens * _routed_flops(model, setup) / gain / (clock * peak * 1e12),
         casts=casts + cast_base,
         unsure_casts=unsure_casts + unsure_base,
         attention=slow * attended_seconds,
@@ -291,6 +293,15 @@ def products_again(model: Transformer, setup: TrainingSetup) -> float:
     passed = (model.layers - model.dense_layers) * model.experts_per_token * model.each_expert
     of_experts = passed / (model.block_parameters - model.idle_parameters)
     return of_experts + (1 - of_experts) * setup.recomputed
+
+
+def _routed_flops(model: Transformer, setup: TrainingSetup) -> float:
+    """Of products of experts on several ranks, for each token; none where nothing but balance is said of these."""
+    if getattr(model, "expert_ranks", 1) == 1 or setup.is_balanced:
+        return 0.0
+    passed = (model.layers - model.dense_layers) * model.experts_per_token * model.each_expert
+    each = 4.0 if setup.lora_rank else 6.0
+    return (each + 2.0 * products_again(model, setup)) * passed
 
 
 def _product_flops(model: Transformer, setup: TrainingSetup) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from raybench.performance_model.efficiency import Efficiency
     from raybench.performance_model.layout import Layout, Network
     from raybench.performance_model.step.request import EstimateRequest
-    from raybench.performance_model.training_setup import Kernels, Loss, Offload, Optimizer
+    from raybench.performance_model.training_setup import Dispatcher, Kernels, Loss, Offload, Optimizer
     from raybench.performance_model.transformer import Transformer
     from raybench.services.estimate_machine import Machine
     from raybench.services.planning.measured_setting import Setting
@@ -54,6 +54,8 @@ class EstimateOptions:
     context_parallel: int = 1
     expert_parallel: int = 1
     expert_tensor_parallel: int | None = None
+    token_dispatcher: "Dispatcher | None" = None
+    force_load_balancing: bool | None = None
     node_type: str | None = None
     gpu: str | None = None
     memory: str | None = None

@@ -117,7 +117,7 @@ def observation(run: PublishedRun, seconds: float) -> Observation:
         forward_share=forward_share(request.setup),
         forward=(beside.shortest_seconds(network, "forward"), beside.seconds(network, "forward")),
         backward=(beside.shortest_seconds(network, "backward"), beside.seconds(network, "backward")),
-        waited=(traffic.least_waiting_seconds(network), traffic.blocking.seconds(network)),
+        waited=(traffic.least_waiting_seconds(network), traffic.most_waiting_seconds(network)),
         bubble=bubble_share(request.layout, request.accumulation),
         update=answer.optimizer_seconds,
         exposed=exposed_share(request.setup, request.model),

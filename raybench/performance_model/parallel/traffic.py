@@ -13,6 +13,15 @@ from raybench.performance_model.parallel.recomputed_modules import is_feedforwar
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
+# How many times as long as large messages NCCL's all_to_all of tokens takes over nodes at most: it has half of the line
+# rate, these have 0.92. Kimi-K2 on 256 B300 by 16 NICs of EFA a node takes 5.79 s a step by it and 3.83 s by DeepEP's
+# kernels, which send a token once to each of four nodes (awslabs/awsome-distributed-ai, megatron-bridge/kimi-k2,
+# benchmarks/RESULTS.md): 0.46 of the rate, if these have all of it; DeepSeek-V3 the same. Qwen3-235B on 256 H800 has
+# 0.79 of it so (InternLM/xtuner, megatron_moe_benchmark.md), a layer of DeepSeek-V3 on 64 H100 0.63 (13 ms;
+# deepseek-ai/DeepEP issue 59). Of routing from fine-tuning, over 16 H100, DeepEP's kernels take 0.62 of the time beside
+# what they need not send (deepspeedai/DeepSpeed pull request 8213).
+_NCCL_EXCHANGE_TIMES = 1.8
+
 
 def cut_traffic(model: Transformer, setup: TrainingSetup, layout: Layout, *, accumulation: int = 1) -> Traffic:
     """All collectives of a step that exist because the model is cut."""
@@ -98,11 +107,12 @@ def _expert(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator
     """Each token to its experts and back, in each pass: b s h times the experts a token (GShard, Lepikhin et al. 2020).
 
     With tensor and sequence parallelism a rank sends its share of the tokens. Selective checkpointing keeps what comes
-    (torchtitan/distributed/activation_checkpoint.py, from 2026 on). Programs with fused kernels may send a token once
-    to each node that has experts for it (DeepEP, HybridEP), or while they compute another micro-batch.
+    (torchtitan/distributed/activation_checkpoint.py, from 2026 on). Programs with fused kernels may send while they
+    compute another micro-batch.
     """
     shards = local.sequence_shards if layout.expert_tensor == layout.tensor else 1  # else it is in experts a token
     size = int(local.tokens * part.experts_per_token * part.hidden * local.compute_bytes / shards)
+    least, most = _exchange_times(part, local, layout)
     again = local.checkpointing or "moe" in local.recompute_modules
     for phase, times in (("forward", 1), ("backward", 2 if again else 1)):
         yield Message(
@@ -113,8 +123,20 @@ def _expert(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator
             count=2 * part.layers * times,
             blocking=True,
             overlappable=local.kernels == "fused",
-            sent_share=_sent_once(part, layout),
+            least_times=least,
+            most_times=most,
         )
+
+
+def _exchange_times(part: Transformer, local: TrainingSetup, layout: Layout) -> tuple[float, float]:
+    """How many times as long as the links alone the exchange of all copies takes: fastest and slowest.
+
+    Where nobody says, programs with fused kernels may send a token once to each node, and NCCL each copy of it.
+    """
+    may_send_once = local.sends_once or (local.sends_once is None and local.kernels == "fused")
+    by_nccl = _NCCL_EXCHANGE_TIMES if layout.expert_group.nodes > 1 else 1.0
+    once = _sent_once(part, layout)
+    return once if may_send_once else 1.0, once if local.sends_once else by_nccl
 
 
 def _sent_once(part: Transformer, layout: Layout) -> float:

@@ -58,7 +58,7 @@ SPREADS: Mapping[str, Spread] = MappingProxyType(
         "other GPUs": Spread(slow=1.390, fast=1.327),
         # of 122 published trainings (python -m tests.performance_model.parallel.experts_fit), where starts are most
         # of their time or next to none of it, and what they differ by is in it
-        "experts": Spread(slow=1.674, fast=1.284),
+        "experts": Spread(slow=1.445, fast=1.251),
         "megatron-deepspeed": Spread(slow=1.891, fast=1.223),
         "torchtitan": Spread(slow=1.443, fast=1.223),
         "transformers": Spread(slow=1.611, fast=1.200),

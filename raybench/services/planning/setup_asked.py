@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activation: fp8 is of matrix products alone
 _PACKED = ("nf4", "int8", "fp8")  # types of a frozen base that is unpacked, or cast, to compute
 USUAL_DTYPE = "fp32"  # of weights that are stored, and of gradients that are reduced
+_SENDING_ONCE = ("deepep", "hybridep")  # each token once to each node
 _KEEPING = ("ddp", "zero1", "zero2", "zero3")  # their gradients stay where they are from step to step
 
 
@@ -86,6 +87,8 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
         stores_remainders=_stores_remainders(options),
         sequence_parallel=options.sequence_parallel,
         overlaps=options.overlap,
+        sends_once=None if options.token_dispatcher is None else options.token_dispatcher in _SENDING_ONCE,
+        is_balanced=options.force_load_balancing,
     )
     check_modules(model, setup)
     if setup.has_8bit_inner and not model.gated:

@@ -73,6 +73,8 @@ def asked(row: Mapping[str, str]) -> EstimateRequest:
             loss="fused",
             compile=_SAID.get(row["compiled"]),
             native_attention=_SAID.get(row["native_attention"]),
+            token_dispatcher=row["dispatcher"] or None,  # type: ignore[arg-type]  # as the option has it
+            force_load_balancing=_SAID.get(row["balanced"]),
         )
     )
 

@@ -71,6 +71,14 @@ def format_seconds(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
+def hours_told(hours: tuple[float, float]) -> tuple[tuple[float, float], str]:
+    """A range of hours in the unit a person would choose, and that unit: ``hours``, ``min`` or ``s``."""
+    for most, unit, times in ((0.05, "s", 3600), (2.0, "min", 60)):
+        if hours[1] < most:
+            return (hours[0] * times, hours[1] * times), unit
+    return hours, "hours"
+
+
 def amounts(pair: tuple[float, float]) -> str:
     """A range of money: ``2,332 to 4,512``; ``0.07 to 0.12`` where it is so little."""
     digits = 0 if pair[1] >= 10 else 2

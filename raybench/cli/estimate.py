@@ -150,7 +150,7 @@ _OPTIONS: list[Any] = [
     *PRICE_OPTIONS,
     click.option("--prices", metavar="FILE", help="CSV with name,usd_per_node_hour,date,source in place of the list "
                  "prices."),
-    click.option("--epoch-samples", type=int, help="Samples of an epoch, for its cost."),
+    click.option("--epoch-samples", type=int, metavar="N", help="Samples of an epoch, for its time and cost."),
     click.option("--mean-tokens", type=int, metavar="N", help="Mean tokens of a sample: packed samples fill "
                  "--sequence-length, those that are padded to it (--masked-attention) waste the rest."),
     click.option("--full", is_flag=True, help="On the terminal: every formula and source, not one screen."),

@@ -196,6 +196,7 @@ class EstimateReport(PlainDocument):
 
     ``advice``: what is slower than it needs to be. ``not_said``: options that are left open, and widen the bounds.
     ``counted_tokens_per_second``: without padding, where samples are padded from a mean length that was given.
+    ``epoch_seconds``: what ``epoch_samples`` take, where they are given.
     """
 
     SCHEMA: ClassVar[str] = "raybench.estimate/1"
@@ -237,6 +238,8 @@ class EstimateReport(PlainDocument):
     other_programs: tuple[OtherPrograms, ...] = ()  # where none is asked for
     own_runs: tuple[OwnRunTold, ...] = ()  # that correct the step's bounds
     uncorrected_step_seconds: Range | None = None  # without them
+    epoch_samples: int | None = None
+    epoch_seconds: Range | None = None
 
     @property
     def verdict(self) -> Verdict | None:

@@ -160,8 +160,10 @@ def _compiled_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float
     """
     inner, shared = model.heads * model.head_size, model.key_value_heads * model.head_size
     scores = score_bytes_per_token(model, setup)
-    kept = 2 * model.hidden + 2 * inner + 2 * shared + (3 if model.gated else 2) * model.feedforward
-    return model.norms_per_layer * norm_bytes_per_token(model, setup) + kept * setup.compute_bytes + scores
+    kept = (2 * model.hidden + 2 * inner + 2 * shared) * setup.compute_bytes
+    norms = model.norms_per_layer * norm_bytes_per_token(model, setup)
+    dropped = _dropout_bytes_per_token(model, setup)
+    return norms + kept + feedforward_bytes_per_token(model, setup) + scores + dropped
 
 
 def selective_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
@@ -205,7 +207,9 @@ def computing(model: Transformer, linear: str) -> float:
 
 
 def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
-    """What autograd saves of the MLP beside the input of its first layers."""
+    """What autograd saves of the MLP beside the input of its first layers; compiled, SiLU or GELU is computed again."""
+    if setup.compiled and not model.experts:
+        return float((3 if model.gated else 2) * model.feedforward * setup.compute_bytes)
     elements = inner_widths(model, setup) * model.feedforward
     if "down_proj" not in inputs_kept(model, setup):
         elements -= model.feedforward * setup.input_bytes / setup.compute_bytes

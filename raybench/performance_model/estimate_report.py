@@ -92,6 +92,8 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         program=request.program.asked if request.program else None,
         taken=most_taken(request) or None,
         own_runs=own_runs_told(request.own_runs),
+        epoch_samples=request.epoch_samples,
+        epoch_seconds=_epoch(estimate),
     )
 
 
@@ -199,6 +201,15 @@ def _cost(estimate: Estimate) -> CostEstimate | None:
 def _samples(estimate: Estimate) -> Pair:
     tokens, length = estimate.tokens_per_second, estimate.request.setup.sequence_length
     return None if tokens is None else (tokens[0] / length, tokens[1] / length)
+
+
+def _epoch(estimate: Estimate) -> Pair:
+    """Seconds of an epoch; of packed samples as many sequences as they fill."""
+    samples, rates = estimate.request.epoch_samples, _samples(estimate)
+    if samples is None or rates is None:
+        return None
+    sequences = samples * estimate.request.samples_share
+    return sequences / rates[1], sequences / rates[0]
 
 
 def _counted(estimate: Estimate) -> Pair:

@@ -48,7 +48,7 @@ FRAGMENTATION_SHARES, LEAST_FRAGMENTATION_SHARE = {"kept": 0.12, "computed again
 # too high by the second. Of 236 published rows that ran out of memory 10 are told that they fit, 12 with 0.04; 7 with a
 # margin chosen from the other sources (tests/performance_model/leave_one_out.py).
 SHORT_SHARE, LONG_SHARE = 0.05, 0.03
-_MOST_BATCH = 1 << 20
+MOST_BATCH = 1 << 20
 _MANY = 1 << 20  # micro-batches: a pipeline is full
 _KEPT = 4096  # estimates: a plan asks for the same one while it searches a micro-batch and when it estimates the way
 ZERO_BUCKET = 500_000_000  # elements: DeepSpeed's reduce_bucket_size
@@ -347,7 +347,7 @@ def largest_batch(
     layout: Layout,
     memory_bytes: float,
     *,
-    most: int = _MOST_BATCH,
+    most: int = MOST_BATCH,
     accumulation: int = _MANY,
 ) -> int:
     """The largest micro-batch of a rank whose peak is within ``memory_bytes``; 0 where not even one sample fits."""

@@ -139,7 +139,8 @@ AS_PEOPLE_DO = (
     ),
     (
         replace(_ALONE, gpu="RTX 4090", model="meta-llama/Llama-3.2-1B", batch_size=8, sequence_length=4096),
-        "--activation-checkpointing --optimizer adamw-8bit --batch-size 1 --gradient-accumulation-steps 8",
+        "--kernels fused --loss fused --activation-checkpointing --optimizer adamw-8bit --batch-size 2 "
+        "--gradient-accumulation-steps 4",
     ),
     (
         replace(_H100, model="mixtral-8x7b", world_size=16, strategy="zero1", expert_parallel=8,

@@ -1,12 +1,19 @@
 """Memory where options are open: the most and the least of the forms that a request may have."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
 
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import MemoryEstimate, estimate_memory, largest_batch
+from raybench.performance_model.memory import MOST_BATCH, MemoryEstimate, estimate_memory
+from raybench.performance_model.search import largest_fitting
+from raybench.performance_model.step.heaviest import heaviest
 from raybench.performance_model.step.request import EstimateRequest, least_model, least_setup, most_setup
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.training_setup import Kernels, Loss, TrainingSetup
 from raybench.performance_model.transformer import Transformer
+
+Form = tuple[TrainingSetup, Layout]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +30,8 @@ class LargestBatch:
 
 def least_memory(request: EstimateRequest) -> MemoryEstimate:
     """Memory of the form that needs least."""
-    setup, times = least_setup(request), request.accumulation
-    least = (
-        estimate_memory(least_model(request), setup, one, accumulation=times)
-        for one in layouts_meant(request.model, request.layout)
-    )
+    model, times = least_model(request), request.accumulation
+    least = (estimate_memory(model, setup, layout, accumulation=times) for setup, layout in _leanest(request))
     return min(least, key=lambda memory: memory.needed)
 
 
@@ -43,17 +47,19 @@ def most_peak(request: EstimateRequest, peak: int) -> int:
 
 def largest_batches(request: EstimateRequest) -> LargestBatch:
     """The largest micro-batches within the memory that is sure to be enough, by doubling and bisection."""
+    times, memory_bytes, model = request.accumulation, request.sure_bytes, least_model(request)
 
-    def largest(model: Transformer, setup: TrainingSetup, layout: Layout) -> int:
-        return largest_batch(model, setup, layout, request.sure_bytes, accumulation=request.accumulation)
+    def fits(model: Transformer, form: Form, size: int) -> bool:
+        setup, layout = replace(form[0], batch_size=size), form[1]
+        return estimate_memory(model, setup, layout, accumulation=times).peak <= memory_bytes
 
-    sure = min(largest(request.model, setup, layout) for setup, layout in _heaviest(request))
-    model, least = least_model(request), least_setup(request)
-    lean, layout = max(
-        ((largest(model, least, one), one) for one in layouts_meant(request.model, request.layout)),
-        key=lambda pair: pair[0],
-    )
-    return LargestBatch(sure=sure, lean=max(sure, lean), lean_is=_named(request, layout) if lean > sure else "")
+    heaviest, leanest = _heaviest(request), _leanest(request)
+    sure = largest_fitting(lambda size: all(fits(request.model, one, size) for one in heaviest), most=MOST_BATCH)
+    lean = largest_fitting(lambda size: any(fits(model, one, size) for one in leanest), most=MOST_BATCH)
+    if lean <= sure:
+        return LargestBatch(sure=sure, lean=sure)
+    layout = next(one[1] for one in leanest if fits(model, one, lean))
+    return LargestBatch(sure=sure, lean=lean, lean_is=_named(request, layout))
 
 
 def layouts_meant(model: Transformer, layout: Layout) -> list[Layout]:
@@ -65,10 +71,69 @@ def layouts_meant(model: Transformer, layout: Layout) -> list[Layout]:
     return [layout] + [replace(layout, expert_cut=1)] * is_open
 
 
-def _heaviest(request: EstimateRequest) -> list[tuple[TrainingSetup, Layout]]:
-    """The forms that may need most: a loss that is not compiled, FSDP1 or FSDP2, experts cut or whole, as it is open.
+def _leanest(request: EstimateRequest) -> list[Form]:
+    """The forms that may need least: with each that may be said of what is open, since which is leaner hangs on sizes.
 
-    So scores that are stored, on GPUs that have no flash kernel, and experts in 16 bits over a base in 4.
+    Logits in chunks need gradients of the output layer that few tokens do not outweigh.
+    """
+    layouts = layouts_meant(request.model, request.layout)
+    compiled = (None, True) if request.setup.compiled is None and not request.is_started else (None,)
+    setups = dict.fromkeys(least_setup(one) for one in _said(request, ("plain", "fused"), ("fused",), compiled))
+    return [(setup, layout) for layout in layouts for setup in setups]
+
+
+def _heaviest(request: EstimateRequest) -> list[Form]:
+    """The forms that may need most: with each loss that may be said where none is, and what no option says.
+
+    As it may be: a loss that is not compiled, FSDP1 or FSDP2, experts cut or whole, scores that are stored on GPUs that
+    have no flash kernel, experts in 16 bits over a base in 4.
+    """
+    layouts = layouts_meant(request.model, request.layout)
+    asked = _said(request, ("plain", "fused"), ("plain", "transformers", "chunked"))
+    setups = dict.fromkeys(setup for one in asked for setup in _heaviest_setups(one))
+    return [(setup, layout) for layout in layouts for setup in setups]
+
+
+def _said(
+    request: EstimateRequest,
+    kernels: tuple[Kernels, ...],
+    losses: tuple[Loss, ...],
+    compiled: tuple[bool | None, ...] = (None,),
+) -> Iterator[EstimateRequest]:
+    """The request, and with each of these said that is open, alone and together; None: nothing is said.
+
+    Kernels and loss where no program is named, which decides what else hangs on them, nor starts it.
+    """
+    is_open = request.program is None and not request.is_started
+    of_kernels = (None, *(kernels if is_open and not request.kernels_known else ()))
+    of_loss = (None, *(losses if is_open and not request.loss_known else ()))
+    for said in product(of_kernels, of_loss, compiled):
+        yield _with(request, *said)
+
+
+def _with(
+    request: EstimateRequest, kernels: Kernels | None, loss: Loss | None, compiled: bool | None
+) -> EstimateRequest:
+    """With what is said of these, and what that decides; None: nothing."""
+    if (kernels, loss, compiled) == (None, None, None):
+        return request
+    known = (request.kernels_known or kernels is not None, request.loss_known or loss is not None)
+    given: dict[str, Any] = {"kernels": kernels, "loss": loss, "compiled": compiled}
+    given = {name: value for name, value in given.items() if value is not None}
+    if loss is not None:
+        given["own_loop"] = loss == "plain"
+    if request.program is not None:
+        return replace(request, setup=replace(request.setup, **given))
+    if kernels is not None:
+        given["upcast"] = False
+    setup = replace(request.setup, **given, holds_inputs=False, wide_scores=False)
+    setup = heaviest(setup, kernels_known=known[0], loss_known=known[1])
+    return replace(request, setup=setup, kernels_known=known[0], loss_known=known[1])
+
+
+def _heaviest_setups(request: EstimateRequest) -> list[TrainingSetup]:
+    """What may need most, of a request whose kernels and loss are as they are.
+
     FSDP1's streams need memory of their own; FSDP2 needs more where blocks are small. ZeRO-3 of a model that was made
     without ``zero.Init`` keeps whole weights.
     """
@@ -84,7 +149,7 @@ def _heaviest(request: EstimateRequest) -> list[tuple[TrainingSetup, Layout]]:
         setups += [stored for one in setups for stored in _storing(one)]
     if request.may_leave_experts:
         setups += [replace(one, packs_experts=False) for one in setups]
-    return [(one, layout) for layout in layouts_meant(request.model, request.layout) for one in setups]
+    return setups
 
 
 def _storing(setup: TrainingSetup) -> list[TrainingSetup]:

@@ -37,6 +37,8 @@ class EstimateRequest:
     named; ``said``: the fields of its facts that the user gave, which win, ``taken`` what was taken of it, ``asked``
     the request before that. ``timing``: by whose published step times it is judged where no program is named, as a way
     of a plan that one program alone starts. ``own_runs``: of whoever asks, whose errors this one's are like.
+    ``is_started``: a way of a plan, whose memory is that of the kernels and losses of what starts it, and not of each
+    that may be said.
     """
 
     model: Transformer
@@ -70,6 +72,7 @@ class EstimateRequest:
     taken: tuple[Fact, ...] = ()
     asked: "EstimateRequest | None" = None
     own_runs: tuple[OwnRun, ...] = ()
+    is_started: bool = False
 
     def __post_init__(self) -> None:
         if self.mean_tokens is not None and not 1 <= self.mean_tokens <= self.setup.sequence_length:

@@ -144,7 +144,7 @@ def _with_own_runs(options: PlanOptions, settings: "tuple[Setting, ...]") -> Pla
 
 def _request(options: PlanOptions) -> "EstimateRequest":
     request = estimate_request(_machine(options))
-    return replace(request, own_runs=options.own_runs, other_sizes=(), checkpointing_known=True)
+    return replace(request, own_runs=options.own_runs, other_sizes=(), checkpointing_known=True, is_started=True)
 
 
 def _of_program(best: "Way") -> tuple[str, ...]:

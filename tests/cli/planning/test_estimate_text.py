@@ -53,6 +53,22 @@ def test_an_mfu_above_one_says_why(length: str, said: bool) -> None:
     assert ("that a causal mask drops" in line) == said
 
 
+@pytest.mark.parametrize("price", [(), ("--price", "50")])
+def test_an_epoch_has_time_and_cost_on_a_screen(price: tuple[str, ...]) -> None:
+    """Its cost was one of three rows that a screen had no room for, its time nowhere, and without a price neither."""
+    asked = ("--model", "qwen2.5-7b", "--gpu", "H100", "--strategy", "fsdp", "--epoch-samples", "1000000", *price)
+    shown = CliRunner().invoke(command, asked, env={"COLUMNS": "80"}).stdout
+    line = next(one for one in shown.splitlines() if one.startswith("  an epoch"))
+    assert ("USD" in line) == bool(price)
+    found = answer(*asked)
+    rates, seconds = found["samples_per_second"], found["epoch_seconds"]
+    assert seconds == [pytest.approx(10**6 / rates[1]), pytest.approx(10**6 / rates[0])]
+    assert f"{seconds[0] / 3600:.4g} to {seconds[1] / 3600:.4g} hours" in line
+    if price:
+        assert found["cost"]["per_epoch"][1] == pytest.approx(50 * seconds[1] / 3600)
+    assert "an epoch" not in CliRunner().invoke(command, asked[:6]).stdout
+
+
 def test_the_text_names_formulas_and_sources() -> None:
     result = CliRunner().invoke(command, (*FSDP, "--full"))
     assert result.exit_code == 0
@@ -60,7 +76,7 @@ def test_the_text_names_formulas_and_sources() -> None:
         "nothing was measured",
         "6 (N - lookups)",
         "list price of p5.48xlarge on 2026",
-        "it fits: 29.08 GiB to 45.45 GiB, a GPU has 79.11 GiB",
+        "it fits: 29.05 GiB to 48.76 GiB, a GPU has 79.11 GiB",
     ):
         assert words in result.stdout
 
@@ -119,10 +135,10 @@ def test_a_run_that_hangs_on_its_kernels_is_unknown_until_they_are_said() -> Non
     assert (fused.exit_code, known["fits"]) == (0, True)
     assert known["least_peak"] == memory["least_peak"] < known["peak"]  # fused kernels differ in what they keep
     assert known["peak"] < memory["peak"]
-    near = CliRunner().invoke(command, [*between[:-1], "8192", "--kernels", "plain", "--loss", "fused"])
+    near = CliRunner().invoke(command, [*between[:-1], "8192", "--kernels", "plain", "--loss", "fused", "--no-compile"])
     assert near.exit_code == 3
     assert "with what PyTorch's allocator holds besides" in " ".join(near.stdout.replace("#", " ").split())
-    heaviest = [*between[:-1], "7680", "--kernels", "plain", "--loss", "transformers"]
+    heaviest = [*between[:-1], "7680", "--kernels", "plain", "--loss", "transformers", "--no-compile"]
     plain = CliRunner().invoke(command, [*heaviest, "--no-activation-checkpointing"])
     assert plain.exit_code == 1
     assert "nearest that fits: --kernels fused --loss fused" in " ".join(plain.stdout.replace("#", " ").split())
@@ -147,7 +163,7 @@ def test_what_fits_only_with_blocks_computed_again_is_open_until_it_is_said() ->
 
 def test_what_fits_one_size_of_a_gpu_alone_is_open_until_the_size_is_said() -> None:
     asked = ["--model", "llama-8b", "--world-size", "4", "--strategy", "fsdp", "--activation-checkpointing",
-             "--kernels", "plain", "--loss", "plain", "--batch-size", "4", "--json"]  # fmt: skip
+             "--kernels", "plain", "--loss", "plain", "--no-compile", "--batch-size", "4", "--json"]  # fmt: skip
     named, small, large = (
         json.loads(CliRunner().invoke(command, [*asked, *words]).stdout)["memory"]
         for words in (["--gpu", "A100"], ["--gpu", "a100-40gb"], ["--gpu", "a100", "--memory", "80G"])
@@ -157,6 +173,17 @@ def test_what_fits_one_size_of_a_gpu_alone_is_open_until_the_size_is_said() -> N
     assert named["peak"] == small["peak"] == large["peak"]
     told = CliRunner().invoke(command, [*asked[:-1], "--gpu", "A100"]).stdout.replace("#", " ")
     assert "say which (--memory, --node-type)" in " ".join(told.split())
+
+
+def test_a_run_that_may_be_compiled_may_fit_where_it_otherwise_does_not() -> None:
+    """It was told that it does not fit, and with --compile that it does."""
+    asked = ("--model", "llama-8b", "--gpu", "H100", "--strategy", "fsdp", "--sequence-length", "9216", "--kernels",
+             "plain", "--loss", "fused", "--no-activation-checkpointing")  # fmt: skip
+    open_, eager, compiled = (
+        CliRunner().invoke(command, [*asked, *more]) for more in ([], ["--no-compile"], ["--compile"])
+    )
+    assert [one.exit_code for one in (open_, eager, compiled)] == [3, 1, 0]
+    assert "say --program, or --compile or --no-compile" in " ".join(open_.stdout.replace("#", " ").split())
 
 
 @pytest.mark.parametrize("targets", [",", "q_proj,", ""])

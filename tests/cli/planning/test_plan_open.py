@@ -31,7 +31,8 @@ def test_the_bounds_of_a_plan_and_of_its_estimate_are_told_together(
     best = plan["ways"][0]
     assert best["strategy"] == strategy
     each = ("--batch-size", f"{best['batch_size']}", "--gradient-accumulation-steps", f"{best['accumulation']}")
-    told = answer("--model", model, "--world-size", "16", *machine[2:], "--strategy", strategy, *each)
+    told = answer("--model", model, "--world-size", "16", *machine[2:], "--strategy", strategy, *each, code=3)
+    assert told["memory"]["peak"] > told["memory"]["device_bytes"] / 1.05  # by transformers, whose loss takes more
     assert plan["open_tokens_per_second"] == pytest.approx(told["tokens_per_second"], rel=0.01)
     assert plan["not_said"] == told["not_said"]
     (low, high), (least, most) = best["tokens_per_second"], plan["open_tokens_per_second"]

@@ -17,6 +17,7 @@ from raybench.services.estimate import EstimateOptions, estimate_request
 _SEED, _DRAWN = 17, 60
 _NEAR = 1.05  # what is within bounds but for so much: errors are added as squares, one by one and all together
 _LONGER = 1.03
+_ALIKE = 1.01  # the least is of the form that needs least without fragmentation
 _NODES_SHARE = 0.75  # of twice the tokens: gradients and shards go over twice as many nodes, small messages wait longer
 LOSSES = (
     "plain",
@@ -96,6 +97,20 @@ def test_bounds_with_all_said_are_within_those_without() -> None:
             said = {name: values[extreme] for name, values in SAID.items() if getattr(options, name, None) is None}
             assert low / 1.02 <= seconds(options, **said)[0]
             assert seconds(options, **said)[1] <= high * 1.02, (options, said)
+
+
+@pytest.mark.parametrize("name", ["kernels", "loss", "compile"])
+def test_memory_with_an_option_said_is_within_that_without(name: str) -> None:
+    """With transformers' loss up to 1.48 times the most that was told was needed, compiled half of the least."""
+    outside = []
+    values = ("plain", "fused", "chunked", "transformers") if name == "loss" else SAID[name]
+    for options in TRAININGS:
+        if getattr(options, name) is None:
+            open_ = told(options)
+            for said in (told(replace(options, **{name: value})) for value in values):
+                is_within = open_.least_peak <= said.least_peak * _ALIKE and said.peak <= open_.peak * 1.001
+                outside += [] if is_within else [(options, said.least_peak / open_.least_peak, said.peak / open_.peak)]
+    assert outside == []
 
 
 @pytest.mark.parametrize(

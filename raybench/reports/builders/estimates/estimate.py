@@ -14,7 +14,7 @@ from raybench.documents.estimate import (
 from raybench.reports.builders.asked import Asked
 from raybench.reports.model import Block, Cell, Choice, Facts, Grid, Heading, Report, Table, notes_of
 from raybench.reports.text import count_of
-from raybench.units import format_seconds
+from raybench.units import format_seconds, hours_told
 
 _FEW_NAMES, _FEW_GROUPS = 2, 2
 Row = tuple[str, str, str]  # what, how much, by which formula (its name) or on what basis
@@ -217,7 +217,7 @@ def _with_pools(memory: MemoryParts) -> str:
 
 
 _RECOMPUTED = "--activation-checkpointing"
-_EITHER_WAY = ("--flash-attention", "--dropout", "--lora-dropout")
+_EITHER_WAY = ("--compile", "--flash-attention", "--dropout", "--lora-dropout")
 _OF_MEMORY = ("--gradient-dtype", "--use-precision-aware-optimizer", "--activation-func-fp8-input-store")
 
 
@@ -357,6 +357,9 @@ def _time(estimate: EstimateReport) -> Iterator[Row]:
         yield "samples/s", between(estimate.samples_per_second), "ranks x batch size x micro-batches / step"
     if estimate.mfu is not None:
         yield "MFU", f"{estimate.mfu[0]:.1%} to {estimate.mfu[1]:.1%}", "mfu"
+    if estimate.epoch_seconds is not None:
+        epoch = f"an epoch of {estimate.epoch_samples:,} samples"
+        yield epoch, epoch_time(estimate.epoch_seconds), "samples / samples/s"
 
 
 def _cost(cost: CostEstimate) -> Iterator[Row]:
@@ -364,8 +367,14 @@ def _cost(cost: CostEstimate) -> Iterator[Row]:
     yield "1000 samples", f"{between(cost.per_1k_samples)} {cost.currency}", "cost"
     yield "a million tokens", f"{between(cost.per_million_tokens)} {cost.currency}", ""
     if cost.per_epoch:
-        samples = "" if cost.epoch_samples is None else f" of {cost.epoch_samples} samples"
+        samples = "" if cost.epoch_samples is None else f" of {cost.epoch_samples:,} samples"
         yield f"an epoch{samples}", f"{between(cost.per_epoch)} {cost.currency}", ""
+
+
+def epoch_time(seconds: tuple[float, float]) -> str:
+    """``15.4 to 28.5 hours``."""
+    pair, unit = hours_told((seconds[0] / 3600, seconds[1] / 3600))
+    return f"{between(pair)} {unit}"
 
 
 def between(values: Sequence[float | None]) -> str:

@@ -7,6 +7,7 @@ from raybench.documents.estimate import CostEstimate, EstimateReport, MemoryPart
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.estimates.estimate import (
     between,
+    epoch_time,
     estimate_tables,
     in_gib,
     measured_notes,
@@ -80,6 +81,8 @@ def _time(estimate: EstimateReport) -> Iterator[Row]:
     ):
         if pair is not None:
             yield name, " to ".join(map(format_seconds, pair))
+        if name == "step":
+            yield from _epoch(estimate)
     if estimate.tokens_per_second is not None:
         counted = estimate.counted_tokens_per_second
         without = "" if counted is None else f", without padding {between(counted)}"
@@ -90,8 +93,15 @@ def _time(estimate: EstimateReport) -> Iterator[Row]:
     yield "communication", f"{sent.wire_bytes_per_rank / 1e9:.3f} GB sent a rank and step, alone {alone}"
 
 
+def _epoch(estimate: EstimateReport) -> Iterator[Row]:
+    """Time and cost of it: before what there may be no room for, as it was asked for."""
+    if estimate.epoch_seconds is None:
+        return
+    cost = estimate.cost
+    paid = f", {between(cost.per_epoch)} {cost.currency}" if cost and cost.per_epoch else ""
+    yield "an epoch", f"{epoch_time(estimate.epoch_seconds)}{paid}"
+
+
 def _cost(cost: CostEstimate) -> Iterator[Row]:
     yield "all nodes, an hour", f"{cost.per_hour:.2f} {cost.currency}"
     yield "a million tokens", f"{between(cost.per_million_tokens)} {cost.currency}"
-    if cost.per_epoch:
-        yield "an epoch", f"{between(cost.per_epoch)} {cost.currency}"

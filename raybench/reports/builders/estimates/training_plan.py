@@ -16,7 +16,7 @@ from raybench.reports.builders.estimates.estimate import (
 )
 from raybench.reports.model import Block, Cell, Facts, Grid, Heading, Report, Table, notes_of
 from raybench.reports.text import count_of
-from raybench.units import amounts, short_number
+from raybench.units import amounts, hours_told, short_number
 
 _MOST_ROWS, _ROWS_OF_SCREEN, _MOST_MEASURED = 6, 3, 2
 _VERDICT = 138  # characters of a verdict and its reason that a screen of 80 shows (reports/terminal/screen.py)
@@ -328,7 +328,5 @@ def _range(pair: tuple[float, float] | None) -> str:
 
 def _span(hours: tuple[float, float]) -> str:
     """``15.4-28.5 hours``; what is over before in minutes or seconds."""
-    for most, unit, times in ((0.05, "s", 3600), (2.0, "min", 60)):
-        if hours[1] < most:
-            return f"{_range((hours[0] * times, hours[1] * times))} {unit}"
-    return f"{_range(hours)} hours"
+    pair, unit = hours_told(hours)
+    return f"{_range(pair)} {unit}"

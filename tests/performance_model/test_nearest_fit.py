@@ -125,6 +125,7 @@ def test_a_model_is_cut_as_people_do_where_nothing_milder_makes_it_fit(options: 
 
 
 _QLORA = replace(_H100, gpu="RTX 4090", model="llama-70b", lora_rank=16, qlora=True, strategy="fsdp", batch_size=4)
+_AGAIN = "--activation-checkpointing"
 # What people do instead of a cut of the model, or of leaving what they train with.
 AS_PEOPLE_DO = (
     (
@@ -139,8 +140,7 @@ AS_PEOPLE_DO = (
     ),
     (
         replace(_ALONE, gpu="RTX 4090", model="meta-llama/Llama-3.2-1B", batch_size=8, sequence_length=4096),
-        "--kernels fused --loss fused --activation-checkpointing --optimizer adamw-8bit --batch-size 2 "
-        "--gradient-accumulation-steps 4",
+        f"--kernels fused --loss fused {_AGAIN} --optimizer adamw-8bit --batch-size 2 --gradient-accumulation-steps 4",
     ),
     (
         replace(_H100, model="mixtral-8x7b", world_size=16, strategy="zero1", expert_parallel=8,

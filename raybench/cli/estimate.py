@@ -104,7 +104,8 @@ _OPTIONS: list[Any] = [
                  "computation; of a model that is cut, --reduce-dtype's]"),
     click.option("--use-precision-aware-optimizer/--no-use-precision-aware-optimizer", default=None, help="Megatron-LM "
                  "shards, of fp32 weights, the 16 bits that those in bf16 lack, with the optimizer state "
-                 "(zero1); moments are of --optimizer-dtype.  [default: the program's, else no]"),
+                 "(zero1), as Transformer Engine's FusedAdam does (fsdp); moments are of --optimizer-dtype.  "
+                 "[default: the program's, else no]"),
     click.option("--cpu-offload", type=click.Choice(["none", "optimizer", "all"]), default="none", show_default=True,
                  help="Keep the optimizer state in the CPU's memory, or (fsdp, ZeRO-3) all that is sharded."),
     click.option("--activation-checkpointing/--no-activation-checkpointing", default=None,

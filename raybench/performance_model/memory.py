@@ -245,7 +245,8 @@ def _temporaries(setup: TrainingSetup, trained: float) -> float:
         return min(trained, ZERO_GROUP) * each
     if setup.is_deepspeeds:
         return trained * (setup.compute_bytes + setup.parameter_bytes) + step
-    return step + (trained * setup.parameter_bytes if setup.has_optimizer_weights else 0.0)
+    copied = setup.has_optimizer_weights and not setup.stores_remainders
+    return step + (trained * setup.parameter_bytes if copied else 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +273,7 @@ class Held:
         state = trained * state_bytes(setup)
         if setup.has_optimizer_weights:
             gradients = setup.trainable(model) * share * setup.compute_bytes
-            state += trained * setup.parameter_bytes
+            state += trained * setup.master_bytes
         if setup.is_zero:
             spread = state_share if setup.strategy == "zero2" else share
             gradients = setup.trainable(model) * spread * setup.gradient_bytes

@@ -120,7 +120,8 @@ class TrainingSetup:
     # SwiGLU keeps its input in fp8 (Megatron-LM's --activation-func-fp8-input-store, MLPerf's FP8_ACT).
     has_8bit_inner: bool = False
     # Sharded fp32 weights are the 16 bits that those in bf16 lack: store_param_remainders of Megatron-Core's
-    # --use-precision-aware-optimizer and of Apex's distributed Adam.
+    # --use-precision-aware-optimizer and of Apex's distributed Adam; of shards by Transformer Engine's FusedAdam over
+    # them in the compute type, whose gradients it reads as they are.
     stores_remainders: bool = False
 
     # Optimizer.
@@ -248,7 +249,8 @@ class TrainingSetup:
     def has_optimizer_weights(self) -> bool:
         """Whether shards in the compute type have fp32 copies in the optimizer."""
         wide = self.parameter_bytes > self.compute_bytes
-        return wide and self.is_sharded and (self.optimizer_weights or self.strategy == "zero3")
+        in_optimizer = self.optimizer_weights or self.stores_remainders or self.strategy == "zero3"
+        return wide and self.is_sharded and in_optimizer
 
     @property
     def stored_bytes(self) -> int:
@@ -257,7 +259,7 @@ class TrainingSetup:
 
     @property
     def master_bytes(self) -> int:
-        """An element of the fp32 weights that ZeRO-1 and 2 shard with the optimizer state."""
+        """An element of the fp32 weights that are with the optimizer state: of ZeRO-1 and 2, and of such shards."""
         if self.parameter_bytes <= self.compute_bytes:
             return 0
         return self.parameter_bytes - (self.compute_bytes if self.stores_remainders and not self.is_deepspeeds else 0)
@@ -280,7 +282,8 @@ class TrainingSetup:
     @property
     def reduced_bytes(self) -> int:
         """An element of a gradient of shards while it is summed over ranks, or over micro-batches unsharded."""
-        return self.compute_bytes if self.has_optimizer_weights else self.reduce_bytes
+        is_narrow = self.has_optimizer_weights and not self.stores_remainders
+        return self.compute_bytes if is_narrow else self.reduce_bytes
 
     @property
     def has_dtensors(self) -> bool | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from raybench.errors import UsageError
 from raybench.services.estimate_machine import machine_of, measured_runs, network_of
 from raybench.services.planning.counted_model import counted_model, is_import_path
-from raybench.services.planning.setup_asked import BYTES, USUAL_DTYPE, lora_targets, setup_asked
+from raybench.services.planning.setup_asked import BYTES, USUAL_DTYPE, lora_targets, setup_asked, whole_weights
 from raybench.services.study_options import price_table
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
         price=_price(options),
         price_unknown=_price_unknown(options),
         epoch_samples=at_least_one(options.epoch_samples, "--epoch-samples"),
-        basis={**machine.basis, **_shape_taken(options.model), **assumed, **named},
+        basis={**machine.basis, **_shape_taken(options.model), **assumed, **named, **whole_weights(options)},
         kernels_known=options.kernels is not None,
         loss_known=options.loss is not None,
         power_watts=_power(options.power_limit, machine.gpu),
@@ -246,7 +246,7 @@ def _said(options: EstimateOptions) -> frozenset[str]:
         "masked_attention": options.masked_attention,
         "gradient_bytes": options.gradient_dtype or options.reduce_dtype,  # of a model that is cut
         "reduce_bytes": options.reduce_dtype,
-        "parameter_bytes": options.parameter_dtype,
+        "parameter_bytes": options.parameter_dtype or options.use_precision_aware_optimizer or None,
         "moment_bytes": options.optimizer_dtype,
         "stores_remainders": options.use_precision_aware_optimizer,
         "has_8bit_inner": options.activation_func_fp8_input_store,

@@ -38,6 +38,7 @@ def test_bounds_of_other_gpus_are_said_unless_they_are_given(gpu: str, given: st
 LLAMA = 8_030_261_248
 ON_EIGHT: dict[str, Any] = {"gpu": "a100", "strategy": "fsdp"}
 PACKED: dict[str, Any] = {**ON_EIGHT, "lora_rank": 16}
+AWARE: dict[str, Any] = {**ON_EIGHT, "use_precision_aware_optimizer": True, "optimizer_dtype": "bf16"}
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,12 @@ PACKED: dict[str, Any] = {**ON_EIGHT, "lora_rank": 16}
             "optimizer_state",
             10 * LLAMA / 8,  # of fp32 weights the 16 bits that those in bf16 lack
         ),
+        ({**AWARE, "strategy": "zero1"}, "optimizer_state", 6 * LLAMA / 8),  # remainders, and moments in bf16
+        ({**AWARE, "strategy": "zero1", "dtype": "fp8"}, "optimizer_state", 8 * LLAMA / 8),  # whole fp32 weights
+        ({**AWARE, "strategy": "zero1", "dtype": "fp16"}, "optimizer_state", 8 * LLAMA / 8),
+        ({**AWARE, "program": "nemo-automodel"}, "parameters", 2 * LLAMA / 8),
+        ({**AWARE, "program": "nemo-automodel"}, "gradients", 2 * LLAMA / 8),
+        ({**AWARE, "program": "nemo-automodel"}, "optimizer_state", 6 * LLAMA / 8),
         ({**PACKED, "base_dtype": "int8"}, "parameters", (LLAMA + (LLAMA - 6_979_321_856)) / 8),
         ({**PACKED}, "parameters", 2 * LLAMA / 8),
         ({**PACKED, "base_dtype": "bf16"}, "parameters", 2 * LLAMA / 8),
@@ -70,6 +77,17 @@ PACKED: dict[str, Any] = {**ON_EIGHT, "lora_rank": 16}
 def test_what_is_stored_in_another_type_is_as_large_as_that(options: dict[str, Any], part: str, size: float) -> None:
     memory = estimate(EstimateOptions(**options)).report.memory
     assert getattr(memory, part) == pytest.approx(size, rel=0.03)  # adapters, scales and padding
+
+
+def test_an_optimizer_that_is_aware_of_precision_has_whole_weights_beside_fp8() -> None:
+    """DeepSeek-V3 of Megatron-Bridge in MXFP8 has it with moments in bf16, and was refused."""
+    aware, plain = ({**AWARE, "strategy": "zero1", "dtype": name} for name in ("fp8", "bf16"))
+    basis = estimate(EstimateOptions(**aware)).report.basis
+    assert basis["fp32 weights"].startswith("whole beside fp8")
+    assert "fp32 weights" not in estimate(EstimateOptions(**plain)).report.basis
+    without = {**aware, "use_precision_aware_optimizer": None}
+    reports = [estimate(EstimateOptions(**one)).report for one in (aware, without)]
+    assert reports[0].memory.optimizer_state == reports[1].memory.optimizer_state
 
 
 NVIDIAS: dict[str, Any] = {"gpu": "h100", "memory": "80G", "program": "nemo", "strategy": "zero1"}
@@ -175,8 +193,9 @@ _OF_COST = ("per_epoch", "per_million_tokens")
     ("options", "said"),
     [
         ({"gradient_dtype": "bf16"}, "of zero1 and zero2"),
-        ({"use_precision_aware_optimizer": True, "strategy": "fsdp"}, "take zero1"),
-        ({"use_precision_aware_optimizer": True, "strategy": "zero1", "dtype": "fp16"}, "take --dtype bf16"),
+        ({"use_precision_aware_optimizer": True, "strategy": "zero2"}, "take zero1 or fsdp"),
+        ({"use_precision_aware_optimizer": True, "strategy": "zero1", "dtype": "fp32"}, "take --dtype bf16"),
+        ({"use_precision_aware_optimizer": True, "parameter_dtype": "bf16", "strategy": "fsdp"}, "fp32 weights"),
         ({"activation_func_fp8_input_store": True, "model": "gpt2"}, "of SwiGLU"),
         ({"optimizer": "sgd", "optimizer_dtype": "bf16"}, "no moments"),
         ({"optimizer": "adamw-8bit", "optimizer_dtype": "bf16"}, "8 bits"),

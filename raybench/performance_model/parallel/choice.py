@@ -61,7 +61,8 @@ def cut_requests(request: EstimateRequest, *, on_sagemaker: bool = False) -> Ite
 def _cut_strategies(program: Program, layout: Layout) -> tuple[Strategy, ...]:
     """accelerate cuts a model of transformers with FSDP alone (its ParallelismConfig); pipelines go with ZeRO-1."""
     sharded: tuple[Strategy, ...] = ("fsdp",) if layout.pipeline == 1 else ()
-    return sharded if program.starts == "transformers" else ("zero1", *sharded)
+    tried: tuple[Strategy, ...] = sharded if program.starts == "transformers" else ("zero1", *sharded)
+    return tuple(one for one in tried if one in program.strategies)
 
 
 def _asked_of(request: EstimateRequest, program: Program, strategy: Strategy) -> EstimateRequest | None:

@@ -40,6 +40,7 @@ MEGATRON_BRIDGE = Program(
     aliases=("nemo", "nemo-framework"),
     lacks=(compiles_functions_alone(f"{_OF_MEGATRON}/jit.py"),),
     strategies=("ddp", "zero1"),
+    unplanned=("fsdp", "fsdp-hybrid"),  # src/megatron/bridge/perf_recipes/llama/gb200/llama3.py, use_megatron_fsdp
     cuts=("tensor", "context", "pipeline", "expert"),
     methods=("full", "lora", "qlora"),
     selective="it computes attention again alone, of which flash attention keeps next to nothing",

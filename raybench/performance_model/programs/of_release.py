@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from raybench.errors import UsageError
 from raybench.performance_model.programs.program import Cut, Fact, Program
-from raybench.performance_model.programs.releases import Numbers, Requirement, Span, numbers_of
+from raybench.performance_model.programs.releases import Numbers, Releases, Requirement, Span, numbers_of
 
 _UNKNOWN = Span()
 
@@ -35,6 +35,7 @@ def of_release(program: Program, named: str, release: str) -> Program:
         named=named,
         release_note=_note(program, required, counts=counts),
         cuts=tuple(cut for cut in program.cuts if _has_cut(program, cut, spans)),
+        cut_experts=_if_held(program.cut_experts, spans),
         facts=tuple(_facts(program.facts, spans)),
         planned=tuple(_facts(program.planned, spans)),
     )
@@ -73,6 +74,13 @@ def _has_cut(program: Program, cut: Cut, spans: Mapping[str, Span]) -> bool:
     """Whether releases that may be meant cut the model so."""
     late = program.late_cuts.get(cut)
     return late is None or late.hold(spans.get(late.of, _UNKNOWN)) is not False
+
+
+def _if_held(releases: Releases | None, spans: Mapping[str, Span]) -> Releases | None:
+    """None where that release is none of them."""
+    if releases is None or releases.hold(spans.get(releases.of, _UNKNOWN)) is False:
+        return None
+    return releases
 
 
 def _facts(facts: Iterable[Fact], spans: Mapping[str, Span]) -> Iterator[Fact]:

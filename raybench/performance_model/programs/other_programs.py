@@ -46,6 +46,8 @@ def other_programs(found: Estimate, among: Sequence[Program] = PROGRAMS) -> tupl
 
 def _trained_by(request: EstimateRequest, program: Program) -> EstimateRequest | None:
     """As the program trains; None where it cannot."""
+    if request.setup.strategy not in program.strategies:
+        return None
     asked = replace(request, program=program)
     try:
         return with_program(asked) if refused(program, asked) is None else None

@@ -160,9 +160,11 @@ class Families:
 class Program:
     """A program: ``facts`` of it, of which the first that holds counts for a field.
 
-    ``strategies``, ``cuts`` and ``methods``: what it has of each, the usual strategy first. ``selective``: whether its
+    ``strategies``, ``cuts`` and ``methods``: what it has of each, the usual strategy first; ``unplanned``: strategies
+    that it has, too, and no plan tries. ``selective``: whether its
     selective checkpointing keeps what torchtitan's does, else why not. ``whole_experts``: whether those that are
-    spread are whole on tensor ranks; None: either. ``deals_sequences``: whether each of the ranks that a sequence is
+    spread are whole on tensor ranks; None: either; ``cut_experts``: of which releases they may be cut all the same.
+    ``deals_sequences``: whether each of the ranks that a sequence is
     cut over has an early part and a late one. ``dtensors``: whether tensor ranks' products are DTensor's whatever the
     strategy; None: either. ``trains_given``: a model that its user has made, before DeepSpeed was
     told of it or after. ``lacks``: options that it has not. ``families``: which models it trains, where its list is
@@ -188,6 +190,7 @@ class Program:
     aliases: tuple[str, ...] = ()
     cuts: tuple[Cut, ...] = ()
     methods: tuple[Method, ...] = ("full",)
+    unplanned: tuple[Strategy, ...] = ()
     lacks: tuple[Lack, ...] = ()
     families: Families | None = None
     fused_loss: Fact | None = None
@@ -196,6 +199,7 @@ class Program:
     recomputes_modules: bool = False
     predicts_ahead: bool = False
     whole_experts: bool | None = None
+    cut_experts: Releases | None = None
     deals_sequences: bool = False
     dtensors: bool | None = None
     trains_given: bool = False
@@ -215,6 +219,11 @@ class Program:
     def asked(self) -> str:
         """As it is asked for: ``transformers``, or ``transformers==4.35``."""
         return f"{self.named or self.name}=={self.release}" if self.release else self.name
+
+    def has_strategy(self, strategy: Strategy, world_size: int) -> bool:
+        """Whether it has it; of one rank, which holds all of the model by FSDP too, DDP is as well as that."""
+        is_alone = world_size == 1 and strategy == "ddp" and self.strategies[0] in FSDP
+        return strategy in (*self.strategies, *self.unplanned) or is_alone
 
     @property
     def names(self) -> tuple[str, ...]:

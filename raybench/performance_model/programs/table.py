@@ -56,6 +56,8 @@ TORCHTITAN = Program(
     ),
     selective=True,
     whole_experts=True,  # ranks of experts are those of shards and tensors (torchtitan/models/common/MOE_SHARDING.md)
+    # torchtitan/config/job_config.py of 0.2.0 to 0.2.2, expert_tensor_parallel_degree; gone since April 2026
+    cut_experts=Releases(since="0.2", until="0.3"),
     starts="torchtitan",
     # some of its configurations compile, most do not; a plan has it told to
     planned=(Fact(name="compiled", value=True, source="--compile.enable, as a plan has it told"),),
@@ -97,6 +99,7 @@ MEGATRON_LM = Program(
     restarted="2",  # Megatron-LM 2.5 and 3.0 are of 2021 and 2022, Megatron-Core 0.1 of 2023
     late_cuts={"context": Releases(since="0.4")},  # megatron/arguments.py, --context-parallel-size
     strategies=("ddp", "zero1"),
+    unplanned=("fsdp", "fsdp-hybrid"),  # megatron/training/arguments.py, --use-megatron-fsdp and --use-torch-fsdp2
     plain_loss=LOSS_IN_PLACE,  # without --cross-entropy-loss-fusion it is its own all the same
     lacks=(compiles_functions_alone("megatron/core/jit.py"),),
     cuts=("tensor", "context", "pipeline", "expert"),
@@ -157,6 +160,14 @@ PROGRAMS: tuple[Program, ...] = (
     *OF_MEGATRON,
     *OF_TRANSFORMERS,
     *OF_OTHERS,
+)
+
+# Of one kind, or of one house: whoever has one of them may well take another that can be told what it can not.
+KIN: tuple[tuple[str, ...], ...] = (
+    ("megatron-lm", "megatron-bridge", "megatron-deepspeed", "nemo-automodel"),
+    ("torchtitan", "torchtune", "nemo-automodel", "prime-rl"),
+    ("deepspeed-chat", "deepspeed", "transformers"),
+    ("unsloth", "trl", "axolotl", "llama-factory"),
 )
 
 

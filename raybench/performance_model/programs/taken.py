@@ -21,6 +21,7 @@ from raybench.performance_model.programs.program import (
     in_short,
     told,
 )
+from raybench.performance_model.programs.table import KIN, PROGRAMS
 from raybench.performance_model.step.heaviest import heaviest
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.training_setup import TrainingSetup
@@ -115,8 +116,9 @@ def taken_in_short(request: EstimateRequest) -> str:
 def refused(program: Program, request: EstimateRequest) -> str | None:
     """Why the program cannot train so: a strategy, a way to cut the model, or adapters that it has not; else None."""
     setup, title = request.setup, program.title
-    if setup.strategy not in program.strategies:
-        return f"{title} has no {setup.strategy}; it has {', '.join(program.strategies)} (--strategy)"
+    if not program.has_strategy(setup.strategy, request.layout.world_size):
+        has = ", ".join((*program.strategies, *program.unplanned))
+        return f"{title} has no {setup.strategy}; it has {has} (--strategy)"
     cut = next((one for one in _cuts_of(request) if one not in program.cuts), None)
     if cut is not None:
         has = ", ".join(_CUTS[one] for one in program.cuts) or "nothing that cuts a model"
@@ -125,7 +127,7 @@ def refused(program: Program, request: EstimateRequest) -> str | None:
     if layout.pipeline > 1 and setup.strategy in WITHOUT_PIPELINE:
         return f"{title} has no {setup.strategy} with --pipeline-parallel; take zero1 (--strategy)"
     is_spread = layout.expert > 1 and layout.tensor > 1 and layout.expert_cut is not None
-    if whole is not None and is_spread and layout.has_whole_experts != whole:
+    if whole is not None and is_spread and layout.has_whole_experts != whole and not program.cut_experts:
         return f"{title} has experts {'whole on' if whole else 'cut over'} tensor ranks (--expert-tensor-parallel)"
     method = method_of(setup)
     if method not in program.methods:
@@ -164,10 +166,19 @@ def _refused_in_part(program: Program, setup: TrainingSetup) -> str | None:
 
 def checked(request: EstimateRequest) -> EstimateRequest:
     """The request, as its program can train it. Raises UsageError for what that has not."""
-    why = request.program and refused(request.program, request)
-    if why:
-        raise UsageError(f"--program {request.program.asked if request.program else ''}: {why}")
+    program = request.program
+    why = program and refused(program, request)
+    if program and why:
+        raise UsageError(f"--program {program.asked}: {why}{_who_can(program, request)}")
     return request
+
+
+def _who_can(program: Program, request: EstimateRequest) -> str:
+    """The next of its kin that can be told so; empty where none can."""
+    kin = next((names for names in KIN if program.name in names), ())
+    others = (one for name in kin for one in PROGRAMS if one.name == name != program.name)
+    can = next((one for one in others if refused(one, replace(request, program=one)) is None), None)
+    return f"; {can.title} trains so (--program {can.name})" if can else ""
 
 
 def with_method(request: EstimateRequest) -> EstimateRequest:
@@ -185,7 +196,8 @@ def not_tried(program: Program, layout: Layout) -> str:
     """``torchtitan has no zero1, zero2``: what a plan tries of other programs; empty where it tries all."""
     if layout.world_size == 1:
         return ""
-    lacks: list[str] = [one for one in PLANNED_STRATEGIES if one not in program.strategies]
+    has = (*program.strategies, *program.unplanned)
+    lacks: list[str] = [one for one in PLANNED_STRATEGIES if one not in has]
     lacks += [f"{one} parallelism" for one in _CUTS if one not in program.cuts]
     return f"{program.title} has no {', '.join(lacks)}" if lacks else ""
 

@@ -19,7 +19,8 @@ def uncut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
     for strategy in _strategies(request):
         asked = replace(request, setup=replace(request.setup, strategy=strategy))
         asked = replace(asked, setup=nothing_again(asked))
-        if request.program is not None and refused(request.program, asked) is not None:
+        program = request.program
+        if program is not None and (strategy not in program.strategies or refused(program, asked) is not None):
             continue
         for computed in (asked.setup, all_again(asked.setup)):
             setup = replace(computed, gradient_bytes=request.setup.compute_bytes)

@@ -47,7 +47,9 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
     from raybench.performance_model.step.heaviest import heaviest
     from raybench.performance_model.training_setup import TrainingSetup
 
-    strategy, megatrons = strategy_named(options.strategy or "ddp"), is_named_by_megatron(options.strategy or "")
+    strategy = strategy_named(options.strategy or "ddp")
+    is_aware = strategy == "zero1" and bool(options.use_precision_aware_optimizer)  # which Megatron-LM alone has
+    megatrons = is_named_by_megatron(options.strategy or "") or is_aware
     length = options.sequence_length
     setup = TrainingSetup(
         batch_size=options.batch_size,
@@ -84,7 +86,8 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
         recompute_modules=() if options.recompute_modules is None else modules_of(options.recompute_modules),
         offload=options.cpu_offload,
         has_8bit_inner=bool(options.activation_func_fp8_input_store),
-        stores_remainders=_stores_remainders(options),
+        stores_remainders=_stores_remainders(options, strategy),
+        fused_optimizer=_is_te_adam(options, strategy),
         sequence_parallel=options.sequence_parallel,
         overlaps=options.overlap,
         sends_once=None if options.token_dispatcher is None else options.token_dispatcher in _SENDING_ONCE,
@@ -129,22 +132,37 @@ def _moment_bytes(options: "EstimateOptions") -> int:
     return BYTES[options.optimizer_dtype]
 
 
-def _stores_remainders(options: "EstimateOptions") -> bool:
-    """Whether the optimizer has the 16 bits of its fp32 weights that those in bf16 lack."""
-    from raybench.performance_model.parallel.strategies import strategy_named
+def _stores_remainders(options: "EstimateOptions", strategy: "Strategy") -> bool:
+    """Whether the optimizer has the 16 bits of its fp32 weights that those in bf16 lack.
 
+    Of fp16 and fp8 its fp32 weights are whole (megatron/core/optimizer/optimizer_config.py: fp8 recipes but the delayed
+    one have them outside of Transformer Engine's Adam; distrib_optimizer.py: remainders with bf16 alone).
+    """
     asked = bool(options.use_precision_aware_optimizer)
-    if asked and options.strategy is not None and strategy_named(options.strategy) != "zero1":
+    if asked and strategy != "zero1" and not strategy.startswith("fsdp"):
         raise UsageError(
-            f"--use-precision-aware-optimizer is of Megatron-LM's distributed optimizer, and --strategy is "
-            f"{options.strategy}; take zero1"
+            f"--use-precision-aware-optimizer is of Megatron-LM's distributed optimizer, and of Transformer Engine's "
+            f"FusedAdam over FSDP, and --strategy is {options.strategy or strategy}; take zero1 or fsdp"
         )
-    if asked and (options.dtype != "bf16" or options.parameter_dtype not in (None, "fp32")):
+    if asked and (BYTES[options.dtype] >= BYTES[USUAL_DTYPE] or options.parameter_dtype not in (None, "fp32")):
         raise UsageError(
-            "--use-precision-aware-optimizer keeps what bf16 weights lack of fp32; take --dtype bf16 and "
-            "--parameter-dtype fp32, or leave it out"
+            "--use-precision-aware-optimizer has fp32 weights beside those of the computation; take --dtype bf16, fp16 "
+            "or fp8 and --parameter-dtype fp32, or leave it out"
         )
-    return asked
+    return asked and options.dtype == "bf16"
+
+
+def _is_te_adam(options: "EstimateOptions", strategy: "Strategy") -> bool:
+    """Whether it is Transformer Engine's Adam over shards, which is one kernel."""
+    return bool(options.use_precision_aware_optimizer) and strategy.startswith("fsdp")
+
+
+def whole_weights(options: "EstimateOptions") -> dict[str, str]:
+    """What is made of an optimizer that is aware of precision, where weights lack more of fp32 than it keeps."""
+    if not options.use_precision_aware_optimizer or options.dtype == "bf16":
+        return {}
+    why = f"whole beside {options.dtype}, of which --use-precision-aware-optimizer keeps no remainders"
+    return {"fp32 weights": f"{why}; moments are of --optimizer-dtype"}
 
 
 def _keeps_gradients(options: "EstimateOptions", strategy: str) -> bool:

@@ -55,12 +55,16 @@ def test_an_unknown_program_is_answered_with_the_nearest_and_all() -> None:
     ("program", "arguments", "why"),
     [
         ("torchtitan", ("--strategy", "zero1"), "torchtitan has no zero1; it has fsdp, fsdp-grad-op, fsdp-hybrid, ddp"),
-        ("megatron-lm", ("--strategy", "zero2"), "Megatron-LM has no zero2"),
+        ("megatron-lm", ("--strategy", "zero2"), "Megatron-LM has no zero2; it has ddp, zero1, fsdp, fsdp-hybrid"),
         ("transformers", ("--strategy", "ddp", "--pp", "2"), "transformers has no --pipeline-parallel"),
         ("deepspeed", ("--strategy", "zero3", "--pp", "2"), "has no zero3 with --pipeline-parallel; take zero1"),
         ("colossalai", ("--strategy", "zero2", "--pp", "2"), "has no zero2 with --pipeline-parallel; take zero1"),
         ("torchtitan", ("--strategy", "fsdp", "--lora-rank", "8"), "trains no adapters that way"),
-        ("torchtitan", ("--strategy", "fsdp", "--tp", "2", "--ep", "4", "--etp", "2"), "experts whole on tensor ranks"),
+        (
+            "torchtitan==0.3",
+            ("--strategy", "fsdp", "--tp", "2", "--ep", "4", "--etp", "2"),
+            "experts whole on tensor ranks",
+        ),
         ("megatron-lm", ("--strategy", "zero1", "--selective-checkpointing"), "computes attention again alone"),
         (
             "gpt-neox",
@@ -75,6 +79,53 @@ def test_what_a_program_has_not_is_refused(program: str, arguments: tuple[str, .
     with pytest.raises(UsageError, match=why):
         told(*asked, "--program", program)
     assert told(*asked)["strategy"] == arguments[1]
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "other"),
+    [
+        ("megatron-lm", ("--lora-rank", "8"), "; Megatron-Bridge trains so (--program megatron-bridge)"),
+        ("torchtitan", ("--lora-rank", "8", "--strategy", "fsdp"), "; torchtune trains so (--program torchtune)"),
+        ("megatron-lm", ("--strategy", "zero2"), "; Megatron-DeepSpeed trains so (--program megatron-deepspeed)"),
+        ("nanogpt", ("--lora-rank", "8"), "it has full"),
+    ],
+)
+def test_who_can_is_named_beside_what_a_program_cannot(program: str, arguments: tuple[str, ...], other: str) -> None:
+    model = model_of(program_named(program))
+    asked = ("--model", model, "--world-size", "8", "--gpu", "H100", *arguments)
+    with pytest.raises(UsageError) as refusal:
+        told(*asked, "--program", program)
+    assert str(refusal.value).endswith(other)
+    if "--program" in other:
+        assert told(*asked, "--program", other.split("--program ")[1].rstrip(")"))["strategy"]
+
+
+@pytest.mark.parametrize("release", ["", "==0.2", "==0.2.2"])
+def test_torchtitan_cut_experts_of_tensor_ranks_for_some_releases(release: str) -> None:
+    asked = ("--model", "mixtral-8x7b", "--world-size", "16", "--gpu", "H100", "--tp", "4", "--ep", "2")
+    cut = told(*asked, "--etp", "4", "--program", f"torchtitan{release}")
+    whole = told(*asked, "--program", f"torchtitan{release}")
+    assert (cut["expert_tensor_parallel"], whole["expert_tensor_parallel"]) == (4, 1)
+    assert cut["memory"]["buffers"] < whole["memory"]["buffers"]  # what is gathered of a layer
+
+
+@pytest.mark.parametrize("program", ["megatron-lm", "megatron-bridge"])
+def test_megatron_has_fsdp_and_no_plan_tries_it(program: str) -> None:
+    found = told(
+        "--model", "llama-70b", "--world-size", "64", "--gpu", "H100", "--strategy", "fsdp", "--program", program
+    )
+    assert found["strategy"] == "fsdp"
+    assert {way["strategy"] for way in planned(*PLAN, "--program", program)["ways"]} <= {"ddp", "zero1"}
+
+
+@pytest.mark.parametrize("program", ["torchtune", "litgpt", "verl", "prime-rl", "fms-fsdp"])
+def test_one_rank_is_one_rank_by_either_name(program: str) -> None:
+    """torchtune's single-device recipes spread nothing, and neither does FSDP over one rank."""
+    alone = ("--gpu", "H100", "--program", program, "--world-size", "1")
+    ddp, fsdp = (told(*alone, "--strategy", strategy) for strategy in ("ddp", "fsdp"))
+    assert ddp["memory"]["parameters"] == fsdp["memory"]["parameters"]
+    with pytest.raises(UsageError, match="has no ddp"):
+        told("--gpu", "H100", "--program", program, "--world-size", "8", "--strategy", "ddp")
 
 
 def test_one_rank_has_no_strategy_that_its_program_lacks() -> None:

@@ -20,21 +20,23 @@ _TRAYS = {"GB300": (200.0, 400.0)}
 _BY_HOST_TIMES = (1.8, 8.0)
 _ASSUMED = "the share assumed"
 _MOST_NODES = 0.8
+_LEAST_GPUS = 4  # of a node that is joined with others: one of a single GPU has the network of a web server
 
 
 def fabrics_of(gpu: Gpu) -> tuple[float, float]:
-    """Line rates of all NICs of a node together, GB/s: lowest and highest of the node types with such GPUs.
+    """Line rates of all NICs of a node together, GB/s: lowest and highest of the types with four such GPUs or more.
 
-    The lowest is what four in five of them have at least, since one cloud's first H100 nodes have a quarter of all
-    others'. For a GPU that no node type has: of those whose GPUs are joined likewise, by NVLink or by PCIe alone.
+    They are what four in five of them have at least, since one cloud's first H100 nodes have a quarter of all others',
+    and at most. For a GPU that no node type has: of those whose GPUs are joined likewise, by NVLink or by PCIe alone.
     """
     family = _SAME_MACHINES.get(_family(gpu), _family(gpu))
     if family in _TRAYS:
         return _TRAYS[family]
-    own = [node.fabric_gb_per_s for node in NODE_TYPES if _family(node.gpu) == family]
+    joined = [node for node in NODE_TYPES if node.gpus >= _LEAST_GPUS]
+    own = [node.fabric_gb_per_s for node in joined if _family(node.gpu) == family]
     by_pcie = gpu.board_gb_per_s is None
-    rates = own or [node.fabric_gb_per_s for node in NODE_TYPES if (node.gpu.board_gb_per_s is None) == by_pcie]
-    return sorted(rates)[int((1 - _MOST_NODES) * len(rates))], max(rates)
+    rates = sorted(own or [node.fabric_gb_per_s for node in joined if (node.gpu.board_gb_per_s is None) == by_pcie])
+    return rates[int((1 - _MOST_NODES) * len(rates))], rates[int(_MOST_NODES * len(rates))]
 
 
 def linked_layout(request: EstimateRequest) -> Layout:
@@ -98,4 +100,6 @@ def has_open_fabric(request: EstimateRequest) -> bool:
 
 
 def _family(gpu: Gpu) -> str:
-    return gpu.name.split()[0]
+    """Its name without its form; of what is called RTX with the word that tells a game's GPU from a server's."""
+    words = gpu.name.split()
+    return " ".join(words[:2]) if words[0] == "RTX" else words[0]

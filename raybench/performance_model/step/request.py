@@ -84,6 +84,11 @@ class EstimateRequest:
             raise UsageError(f"{self.accumulation} micro-batches a step: there must be at least 1")
 
     @property
+    def is_of_torchtitan(self) -> bool:
+        """Whether torchtitan runs it though no program is named: a way that it alone has, or that only it makes fit."""
+        return self.program is None and bool(self.timing)
+
+    @property
     def adds_up_whole(self) -> bool:
         """Whether its program adds whole gradients up, and reduces them in the last micro-batch of a step."""
         return any(fact.name == "reduces_each" and not fact.value for fact in self.taken)

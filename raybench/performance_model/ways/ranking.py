@@ -38,7 +38,8 @@ def preference(way: Way) -> float:
     one = way.estimate.request
     if way.estimate.measured is not None and way.estimate.measured.step_seconds is not None:
         return way.tokens_per_second
-    other = WORTH_IT if one.layout.is_cut or one.setup.is_zero or one.setup.selective else 1.0
+    is_other = one.layout.is_cut or one.setup.is_zero or one.setup.selective or one.is_of_torchtitan
+    other = WORTH_IT if is_other else 1.0
     other *= WORTH_IT if one.layout.expert > 1 and one.setup.is_sharded and not torchtitan_config(one.model) else 1.0
     tight = 1.0 if is_roomy(way) else WORTH_IT
     return way.fused / (other * tight)

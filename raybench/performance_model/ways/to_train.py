@@ -8,7 +8,7 @@ from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.ways.cut import cut_ways, has_replicas, is_held
 from raybench.performance_model.ways.micro_batch import largest_way
 from raybench.performance_model.ways.ranking import preference, ranked
-from raybench.performance_model.ways.uncut import preference_by_torchtitan, uncut_requests
+from raybench.performance_model.ways.uncut import preference_by_torchtitan, uncut_requests, with_torchtitan
 from raybench.performance_model.ways.way import Way
 
 AsRun = Callable[[EstimateRequest], EstimateRequest]
@@ -30,8 +30,9 @@ def ways_to_train(
     simpler one comes first. What leaves less room, cuts the model, or shards as DeepSpeed does, has to be faster by a
     tenth. Of those that cut it, which are looked for where ``cut`` says so, the best few are kept: torchtitan's where
     they are faster than its own without a cut. Of fewer samples than ranks these alone are possible. Selective
-    checkpointing is tried where torchtitan has the model; of Megatron-LM's, half of the blocks recomputed, and modules
-    that are asked for in place of nothing. ``as_run``: a way that cuts nothing with what is known of how it is run.
+    checkpointing is tried where torchtitan has the model, as are its full shards where PyTorch's are not sure to fit;
+    of Megatron-LM's, half of the blocks recomputed, and modules that are asked for in place of nothing.
+    ``as_run``: a way that cuts nothing with what is known of how it is run.
     ``fitting_only``: no other ways than those that are sure to fit, which is much faster. ``on_sagemaker``: the machine
     is one of AWS, so that SageMaker's library is an answer.
     Raises UsageError for samples that no way can spread over its replicas.
@@ -39,6 +40,7 @@ def ways_to_train(
     samples, rest = divmod(samples_per_step, request.layout.world_size)
     plain_ways = () if rest else (largest_way(as_run(one), samples, fitting_only) for one in uncut_requests(request))
     ways = [way for way in plain_ways if way is not None]
+    ways = ways if rest else with_torchtitan(request, samples, ways)
     if cut and request.memory_bytes is not None:
         plain = max((preference(way) for way in ways if way.fits), default=0.0)
         spread = cut_requests(request, on_sagemaker=on_sagemaker)
@@ -62,7 +64,7 @@ def any_fits(
     """Whether one of ``ways_to_train`` is sure to fit; none is estimated behind the first that does."""
     samples, rest = divmod(samples_per_step, request.layout.world_size)
     plain_ways = () if rest else (largest_way(as_run(one), samples, True) for one in uncut_requests(request))
-    if any(way is not None for way in plain_ways):
+    if any(way is not None for way in plain_ways) or (not rest and with_torchtitan(request, samples, ())):
         return True
     if not cut or request.memory_bytes is None:
         return False

@@ -9,7 +9,7 @@ from raybench.performance_model.programs.taken import refused, with_program
 from raybench.performance_model.programs.torchtitan import by_torchtitan
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.ways.micro_batch import largest_way
-from raybench.performance_model.ways.ranking import WORTH_IT, preference
+from raybench.performance_model.ways.ranking import preference
 from raybench.performance_model.ways.recomputed import all_again, nothing_again, selectively_recomputed
 from raybench.performance_model.ways.way import Way
 
@@ -30,6 +30,32 @@ def uncut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
             yield part
 
 
+def with_torchtitan(request: EstimateRequest, samples: int, ways: Sequence[Way]) -> list[Way]:
+    """The ways with torchtitan's own full shards in place of those that are not sure to fit by PyTorch alone.
+
+    Its kernels and loss are known, and what is open of the others may take more than there is.
+    """
+    found = list(ways)
+    is_tried = request.program is None and request.memory_bytes is not None and "fsdp" in _strategies(request)
+    for again in (False, True) if is_tried else ():
+        alike = [way for way in found if _is_full_shards(way, again=again)]
+        own = _of_torchtitan(request, samples, again=again) if not any(way.fits for way in alike) else None
+        found = [*(way for way in found if way not in alike), own] if own is not None else found
+    return found
+
+
+def _is_full_shards(way: Way, *, again: bool) -> bool:
+    setup = way.estimate.request.setup
+    return setup.strategy == "fsdp" and setup.checkpointing is again and not setup.selective
+
+
+def _of_torchtitan(request: EstimateRequest, samples: int, *, again: bool) -> Way | None:
+    """Its full shards with activations kept, or computed again; None where it has not the model, or they do not fit."""
+    kept = replace(nothing_again(request), strategy="fsdp")
+    own = by_torchtitan(request, all_again(kept) if again else kept)
+    return None if own is None else largest_way(own, samples, True)
+
+
 def preference_by_torchtitan(request: EstimateRequest, samples: int, ways: Sequence[Way]) -> float:
     """How torchtitan's own full shards are preferred, as other software, of those among ``ways`` that fit by any.
 
@@ -40,10 +66,8 @@ def preference_by_torchtitan(request: EstimateRequest, samples: int, ways: Seque
     whole = {way.estimate.request.setup.checkpointing for way in shards if not way.estimate.request.setup.selective}
     found = []
     for computed in whole if request.program is None else ():
-        kept = replace(nothing_again(request), strategy="fsdp")
-        own = by_torchtitan(request, all_again(kept) if computed else kept)
-        way = None if own is None else largest_way(own, samples, True)
-        found += [] if way is None else [preference(way) / WORTH_IT]
+        way = _of_torchtitan(request, samples, again=computed)
+        found += [] if way is None else [preference(way)]
     return max([*in_part, *found], default=0.0)
 
 

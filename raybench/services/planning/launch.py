@@ -75,7 +75,7 @@ def is_ours(request: "EstimateRequest") -> bool:
     """Whether raybench train has the way, whatever the model."""
     setup = request.setup
     adapted = bool(setup.quantized or setup.lora_rank)
-    if request.program is not None and request.program.starts != "raybench":
+    if request.is_of_torchtitan or (request.program is not None and request.program.starts != "raybench"):
         return False
     if request.layout.is_cut or setup.is_zero or setup.selective or (adapted and setup.strategy != "ddp"):
         return False
@@ -97,8 +97,8 @@ def reduces_each(way: "Way") -> bool:
     Of a model that is cut accelerate does as little; torchtitan always does.
     """
     one = way.estimate.request
-    is_cut = one.layout.is_cut or one.setup.selective
-    is_ours = one.setup.strategy in _SHARDING and (not is_cut or cut_by(one) == "accelerate")
+    is_other = one.layout.is_cut or one.is_of_torchtitan or one.setup.selective
+    is_ours = one.setup.strategy in _SHARDING and (not is_other or cut_by(one) == "accelerate")
     heeds = not (one.program and one.program.release and one.adds_up_whole)
     return is_ours and one.accumulation > 1 and heeds
 
@@ -132,7 +132,7 @@ def launch_lines(way: "Way") -> tuple[str, ...]:
     program = way.estimate.request.program
     if program is not None and program.starts != "transformers":
         return program_lines(way, program, torchrun)
-    if layout.is_cut or setup.selective:
+    if layout.is_cut or way.estimate.request.is_of_torchtitan or setup.selective:
         return *cut_lines(way, torchrun, _trainer(way)), *(fp8 if setup.strategy == "fsdp" else ())
     start = _accelerate(way) if setup.strategy in _ACCELERATE else f"{torchrun} train.py"
     lead = program.title if program is not None else "transformers"

@@ -60,6 +60,6 @@ def _printed(best: "Way") -> "tuple[Program, ...]":
     from raybench.services.planning.launch import is_ours
 
     one = best.estimate.request
-    if one.layout.is_cut or one.setup.selective or (one.setup.lora_rank and not is_ours(one)):
+    if one.layout.is_cut or one.setup.selective or one.is_of_torchtitan or (one.setup.lora_rank and not is_ours(one)):
         return ()
     return (program_named("trl") if one.setup.lora_rank else TRANSFORMERS,)

@@ -233,7 +233,7 @@ def test_a_way_that_one_program_starts_has_the_bounds_of_that_program(
     [
         (("llama-8b", *P5), False),  # as torchtitan, named, is planned
         (("llama-8b", *P5, "--sequence-length", "131072"), True),
-        (("llama-70b", "--nodes", "8", "--node-type", "ND96isr_MI300X_v5"), True),  # its whole shards may not fit
+        (("llama-70b", "--nodes", "8", "--node-type", "ND96isr_MI300X_v5"), False),  # which fits whole
     ],
 )
 def test_a_way_that_cuts_the_model_is_faster_than_its_own_program_without_a_cut(
@@ -243,6 +243,35 @@ def test_a_way_that_cuts_the_model_is_faster_than_its_own_program_without_a_cut(
     ways = planned(*asked)["ways"]
     cut = [way for way in ways if way["fits"] and way["tensor_parallel"] * way["context_parallel"] > 1]
     assert any("torchtitan" in way["launch"][-1] for way in cut) is has
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_its"),
+    [
+        (("llama-8b", "--node-type", "p5.48xlarge", "--sequence-length", "8192"), True),
+        (("llama-8b", *P5), False),  # PyTorch's own fits
+        (("llama-8b", "--node-type", "p5.48xlarge", "--sequence-length", "8192", "--optimizer", "adamw-8bit"), False),
+    ],
+)
+def test_full_shards_that_torchtitan_makes_fit_are_a_way(asked: tuple[str, ...], is_its: bool) -> None:
+    """They may fit by PyTorch's own kernels; by torchtitan's they do, and CP 2 of 8 B parameters came first."""
+    ways = planned(*asked)["ways"]
+    kept = [
+        way
+        for way in ways
+        if way["strategy"] == "fsdp" and not way["activation_checkpointing"] and not way["selective_checkpointing"]
+    ]
+    plain = [way for way in kept if way["tensor_parallel"] * way["context_parallel"] == 1]
+    assert len(plain) == 1
+    assert ("torchtitan" in " ".join(plain[0]["launch"])) is is_its
+    if is_its:
+        assert plain[0]["fits"]
+        assert not plain[0]["command"]
+        assert "--compile.enable activation-checkpoint:none" in plain[0]["launch"][1]
+        assert ways[0] == plain[0]
+        named = planned(*asked, "--program", "torchtitan", "--compile")["ways"]
+        assert plain[0]["tokens_per_second"] == pytest.approx(named[0]["tokens_per_second"], rel=0.04)
+        assert plain[0]["peak"] == pytest.approx(named[0]["peak"], rel=0.01)
 
 
 def test_raybench_is_planned_as_its_command_has_it() -> None:

@@ -20,6 +20,7 @@ Loss = Literal[
     "fused",
     "fused-fp32",
     "chunked",
+    "chunked-fp32",
     "narrow",
     "transformers",
     "transformers-whole",
@@ -160,10 +161,11 @@ class TrainingSetup:
 
     # Cross entropy. plain: in fp32. fused: over logits in the compute type that become their own gradient, fused-fp32
     # over logits in fp32. chunked: all logits are never there at once (Liger's fused linear cross entropy, torchtune's
-    # chunked one). transformers: on a shifted copy in fp32 of logits that are kept as well; -whole: on the logits
-    # themselves, as from its 4.49 on; -kept: a program holds them until the backward pass ends. narrow: on a shifted
-    # copy in the compute type (fp16 by DeepSpeed). compiled: with the model. autocast: PyTorch's, whose log-softmax
-    # stays in the 16 bits of its logits.
+    # chunked one); chunked-fp32: nor with TRL's, which multiplies each chunk with the output layer in fp32.
+    # transformers: on a shifted copy in fp32 of logits that are kept as well; -whole: on the logits themselves, as from
+    # its 4.49 on; -kept: a program holds them until the backward pass ends. narrow: on a shifted copy in the compute
+    # type (fp16 by DeepSpeed). compiled: with the model. autocast: PyTorch's, whose log-softmax stays in the 16 bits of
+    # its logits.
     loss: Loss = "plain"
     loss_open: bool = False  # nobody says which: memory has ``loss``, times lie between it and a fused one
     loss_at_most: bool = False  # of one that nobody says, memory has what takes most

@@ -26,6 +26,7 @@ _CUTS = ("tensor", "pipeline", "virtual_stages", "context", "expert")
 _RECOMPUTED = {"none": 0.0, "full": 1.0, "every-second": 0.5, "every-third": 1 / 3, "selective": 0.0, "core_attn": 0.0}
 # Of the adapters, as their scripts have it by default.
 _WITH_DROPOUT = (
+    "backpropagate",
     "MLPerf v5.0",
     "MLPerf v5.0 FP8_ACT",
     "LitGPT",
@@ -57,6 +58,7 @@ _FSDP2 = (
     *("cluster-bench", "AWS torchtitan", "torchtitan threads", "lightning-thunder threads", "pith-train thread"),
     *("prime-rl docs", "OLMo-core commits", "AMD MAD torchtune on MI350X", "torchtune README, optimization flags"),
     *("ezpz agpt-2b across machines", "TP benchmarking tool (Qwen3-32B, TP 8)", "IDRIS fine-tuning"),
+    "TRL chunked loss",
 )
 # Whose configurations have layers captured as CUDA graphs.
 _CAPTURED = (
@@ -66,7 +68,7 @@ _CAPTURED = (
 # Over tensor ranks by PyTorch's DTensor, whose tables say DDP: its strategies but DeepSpeed's.
 _DTENSORS = ("TP benchmarking tool (Qwen3-32B, TP 8)",)
 # Quantized bases that are prepared by peft, which casts what is not packed to fp32 (prepare_model_for_kbit_training).
-_CAST_UP = ("Vertex OpenLLaMA", "TRL 824", "alpaca-lora", "Chinese-Vicuna")
+_CAST_UP = ("Vertex OpenLLaMA", "TRL 824", "alpaca-lora", "Chinese-Vicuna", "backpropagate")
 # A base that was loaded without a type, and sharded in fp32.
 _WIDE_BASE = ("llama-recipes on RTX 3090", "llama-cookbook 41", "llama-cookbook 41 outputs kept")
 # Loops of their own over transformers' model, which does not know that its blocks are computed again.

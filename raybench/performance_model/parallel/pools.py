@@ -62,4 +62,4 @@ def waiting_bytes(model: Transformer, setup: TrainingSetup, dynamic: float) -> i
         return int(min(model.parameters, ZERO_WAITING * ZERO_LIVE) * each)
     if not setup.lora_rank:
         return int(STREAMS_SHARES["whole"] * dynamic)
-    return int(STREAMS_SHARES["chunked" if setup.loss == "chunked" else "adapters"] * dynamic)
+    return int(STREAMS_SHARES["chunked" if setup.loss.startswith("chunked") else "adapters"] * dynamic)

@@ -92,11 +92,15 @@ WITH_LIGER: tuple[Fact, ...] = (
     ),
 )
 
+# TRL's own, which it has since 1.4 (May 2026), by itself since 1.7.
+_CHUNKED_NLL = "trl/trainer/sft_config.py, loss_type chunked_nll"
+
 TRL = Program(
     name="trl",
     title="TRL",
     timing="transformers",
     fused_loss=FUSED_LOSS,
+    chunked_loss=Fact(name="loss", value="chunked-fp32", source=_CHUNKED_NLL),
     aliases=("sfttrainer", "sft-trainer", "alignment-handbook"),
     strategies=_EVERY,
     cuts=("tensor", "context"),
@@ -111,7 +115,7 @@ TRL = Program(
     late_cuts=CUTS_OF_RELEASES,
     facts=(
         Fact(name="loss", value="chunked", source=_LIGER, needs={"kernels": "fused"}),
-        Fact(name="loss", value="chunked", source="trl/trainer/sft_config.py, loss_type chunked_nll, from 1.7 on",
+        Fact(name="loss", value="chunked-fp32", source=f"{_CHUNKED_NLL}, from 1.7 on",
              releases=Releases(since="1.7"), is_default=True),
         *LOSS_OF_RELEASES,
         Fact(name="loss", value="transformers", source="trl/trainer/sft_config.py, loss_type: nll up to 1.6, in "

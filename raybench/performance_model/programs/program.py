@@ -74,6 +74,7 @@ LABELS = SIZES | {
 LOSSES: Mapping[str, str] = MappingProxyType({
     "autocast": "plain, its softmax in 16 bits",
     "compiled": "compiled with the model",
+    "chunked-fp32": "in chunks of fp32 logits",
     "fused-fp32": "fused over fp32 logits",
     "narrow": "in 16 bits throughout",
     "transformers-whole": "transformers from 4.49 on",
@@ -169,7 +170,8 @@ class Program:
     strategy; None: either. ``trains_given``: a model that its user has made, before DeepSpeed was
     told of it or after. ``lacks``: options that it has not. ``families``: which models it trains, where its list is
     known. ``fused_loss``: what ``--loss fused`` is of it, where that
-    is not a loss on logits in the compute type; ``plain_loss`` the same of ``--loss plain``. ``recomputes_modules``:
+    is not a loss on logits in the compute type; ``plain_loss`` the same of ``--loss plain``, ``chunked_loss`` of
+    ``--loss chunked`` with plain kernels. ``recomputes_modules``:
     whether it computes single modules again, as Megatron-LM; ``predicts_ahead``: whether it trains layers of
     multi-token prediction. ``planned``: what a plan has it told, before its facts.
     ``timing``: the program by whose published step times it is judged (``step/spreads.py``). ``starts``: whose command
@@ -195,6 +197,7 @@ class Program:
     families: Families | None = None
     fused_loss: Fact | None = None
     plain_loss: Fact | None = None
+    chunked_loss: Fact | None = None
     selective: bool | str = False
     recomputes_modules: bool = False
     predicts_ahead: bool = False

@@ -214,9 +214,11 @@ def _cuts_of(request: EstimateRequest) -> tuple[Cut, ...]:
 
 
 def _own_loss(program: Program, request: EstimateRequest) -> Fact | None:
-    """What the loss that was said is of this program: fused or plain, or what its release has of transformers'."""
+    """What the loss that was said is of this program: fused, plain or chunked, or its release's of transformers'."""
     if request.setup.loss in ("fused", "plain"):
         return program.fused_loss if request.setup.loss == "fused" else program.plain_loss
+    if request.setup.loss == "chunked":
+        return program.chunked_loss if request.setup.kernels == "plain" else None
     if request.setup.loss != "transformers" or not program.release:
         return None
     theirs = (fact for fact in program.facts if fact.name == "loss" and fact.releases is not None and not fact.is_open)

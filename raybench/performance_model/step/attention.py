@@ -26,7 +26,14 @@ _MASKED_TIMES = 2.62
 # to 0.57 of the step with the other kernel by the fit, 72B on 64 H100 0.78 to 0.82.
 _BY_CUDNN = frozenset({"H100", "H800", "H200", "GH200", "B100", "B200", "B300", "GB200", "GB300"})
 _FP32_BYTES = 4
-_LOSSES_OF_TRANSFORMERS = ("transformers", "transformers-whole", "transformers-kept", "narrow", "fused-fp32")
+_LOSSES_OF_TRANSFORMERS = (
+    "transformers",
+    "transformers-whole",
+    "transformers-kept",
+    "narrow",
+    "fused-fp32",
+    "chunked-fp32",
+)
 CAUSAL_SHARE = 0.5  # of the scores, where blocks that the mask drops are skipped
 
 

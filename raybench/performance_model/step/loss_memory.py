@@ -32,6 +32,13 @@ _FUSED_COPIES = 2
 # The same over logits that transformers has cast to fp32: those and the shifted copy, which becomes their gradient.
 _FUSED_FP32 = 8
 _CHUNKS = 8  # as torchtune's CEWithChunkedOutputLoss
+# TRL's loss in chunks of so many tokens (trl/trainer/sft_trainer.py of 1.4 to 1.10, _chunk): each is multiplied with
+# the output layer in fp32, which autocast casts back, and computed again in the backward pass. Bytes per logit of a
+# chunk as counted of PyTorch (tests/performance_model/step/counted_chunks.py): forward the log-softmax, and its
+# exponentials for the entropy; backward while the product is computed again, and while the log-softmax's gradient is.
+_CHUNK_OF_TRL = 256
+_TRL_FORWARD, _TRL_AGAIN, _TRL_BACKWARD = 12, 6, 20
+_FP32 = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +53,9 @@ class LossMemory:
         """What the loss has at once, of all tokens but the last of each sample."""
         if self._is_ligers and self._logits:
             return self._chunk_of_liger + self._gradients_of_liger + self._table_gradient
+        if self._is_trls:
+            logit = self._product_bytes
+            return max(self._wide_table + self._chunk * logit, self._chunk * (_TRL_FORWARD + logit))
         plain = _PLAIN_16 if self.setup.compute_bytes < 4 else _PLAIN_32
         return self._logits * (self._bytes_per_logit(_SPREAD if self._is_spread else plain) + self._cap_bytes)
 
@@ -54,6 +64,8 @@ class LossMemory:
         """The same of its backward pass."""
         if self._is_ligers and self._logits:
             return self._gradients_of_liger
+        if self._is_trls:
+            return self._backward_of_trl
         plain = _SPREAD_BACKWARD if self._is_spread else _PLAIN_BACKWARD
         held = self.setup.compute_bytes if self.setup.keeps_logits else 0
         return self._logits * (self._bytes_per_logit(plain) + self._cap_bytes + held)
@@ -65,6 +77,8 @@ class LossMemory:
             return 0.0
         if self._is_ligers:
             return self._gradients_of_liger
+        if self._is_trls:
+            return self._states + self._gradient_of_trl
         logits = self.setup.tokens * self.model.vocabulary * self.setup.compute_bytes
         if self.setup.loss == "chunked":
             logits //= _CHUNKS
@@ -125,6 +139,65 @@ class LossMemory:
         return self.table_bytes if self.setup.casts_weights else self.table_cast_bytes
 
     @property
+    def _is_trls(self) -> bool:
+        return self.setup.loss == "chunked-fp32" and self._has_logits
+
+    @property
+    def _chunk(self) -> float:
+        """Logits of a chunk of TRL's."""
+        return float(min(_CHUNK_OF_TRL, self.setup.tokens) * self.model.vocabulary)
+
+    @property
+    def _states(self) -> float:
+        """Hidden states of all tokens, or their gradient."""
+        return float(self.setup.tokens * self.model.hidden * self.setup.compute_bytes)
+
+    @property
+    def _read_bytes(self) -> int:
+        """An element of the output layer as TRL's loss reads it: gathered from shards in the compute type."""
+        if self.setup.lora_rank:
+            return self.setup.kept_bytes if self.setup.quantized else self.setup.frozen_bytes
+        return self.setup.compute_bytes if self.setup.is_sharded else self.setup.stored_bytes
+
+    @property
+    def _product_bytes(self) -> int:
+        """An element of what TRL's product gives: autocast computes it in 16 bits in spite of the casts to fp32."""
+        return self.setup.compute_bytes if self.setup.has_autocast else _FP32
+
+    @property
+    def _copies_of_table(self) -> tuple[float, float]:
+        """Of the output layer in fp32, where it is not, and of what autocast casts back."""
+        weights = float(self.model.token_table_parameters)
+        cast = weights * self.setup.compute_bytes if self.setup.has_autocast else 0.0
+        return (weights * _FP32 if self._read_bytes < _FP32 else 0.0), cast
+
+    @property
+    def _wide_table(self) -> float:
+        return sum(self._copies_of_table)
+
+    @property
+    def _gradient_of_trl(self) -> float:
+        """Of the output layer: chunks' are added up in its own type."""
+        return 0.0 if self.setup.lora_rank else float(self.model.token_table_parameters * self._read_bytes)
+
+    @property
+    def _backward_of_trl(self) -> float:
+        """While a chunk is computed again, while its gradients are, and while that of the output layer is added.
+
+        Autograd keeps what the product read, the cast or else the copy in fp32. A chunk's gradient of the weight has
+        the type of the product, then fp32, then that of the weight; that of its hidden states is laid out among zeros
+        for all tokens and added to what there is.
+        """
+        wide, cast = self._copies_of_table
+        weights, added = float(self.model.token_table_parameters), self._gradient_of_trl
+        kept = cast or wide
+        again = self._wide_table + self._chunk * (_TRL_AGAIN + self._product_bytes) + added
+        passing = kept + self._chunk * _TRL_BACKWARD + added
+        new = weights * (_FP32 + (self.setup.compute_bytes if cast else 0 if wide else _FP32))
+        of_weight = kept + new + added + self._chunk * _TRL_AGAIN if added and not (wide and cast) else 0.0
+        return max(3 * self._states + max(again, of_weight), self._states + passing)
+
+    @property
     def _is_spread(self) -> bool:
         """Whether DTensor computes it over tensor ranks: under FSDP, with PyTorch's own tensor parallelism."""
         fsdp = self.setup.is_sharded and self.setup.strategy != "zero3"
@@ -133,7 +206,7 @@ class LossMemory:
     @property
     def _cap_bytes(self) -> float:
         """Per logit: what tanh gives, kept where logits are capped before the loss."""
-        whole = self.model.caps_logits and self.setup.loss not in ("fused", "chunked")
+        whole = self.model.caps_logits and self.setup.loss not in ("fused", "chunked", "chunked-fp32")
         return float(self.setup.compute_bytes if whole else 0)
 
     def _bytes_per_logit(self, plain: int) -> float:

@@ -9,6 +9,9 @@ from raybench.performance_model.transformer import Transformer
 # autocast: log_softmax (4) and a cast of that (6), the loss's gradient (4), its cast (6) and log_softmax's (6).
 # narrow: shifted and in 16 bits throughout. fused-fp32: one kernel between the two casts. fused: one kernel on the
 # logits as they are, read twice and written once; chunked: the same on a part at a time, which is scaled once more.
+# chunked-fp32: TRL's, with the most likely word and the entropy of each token beside the loss, a cast to fp32 (6),
+# log_softmax (8), its largest (2), exponentials (8), their product (12) and its sum (4), all that twice; the gradient
+# of the loss (4), that of log_softmax (12) and its cast (6).
 # Compiled, the casts are in the kernels that read.
 _COMPILED_BYTES = 16.0
 _BYTES_PER_LOGIT = {
@@ -22,6 +25,7 @@ _BYTES_PER_LOGIT = {
     "fused-fp32": 24.0,
     "fused": 6.0,
     "chunked": 10.0,
+    "chunked-fp32": 102.0,
 }
 _ALIGNED = 8  # elements of 16 bits: the 16 bytes that a thread loads at once
 _PADDED = 128  # as Megatron-LM pads it by default

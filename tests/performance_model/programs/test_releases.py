@@ -202,7 +202,7 @@ def test_the_step_of_attention_that_is_open_is_of_either() -> None:
         ("torchtitan==0.0.2", "torchtitan==0.1.0", "loss", ("plain", "fused"), {"compile": True}),
         ("unsloth==2024.11.7", "unsloth==2024.12", "loss", ("narrow", "chunked"), {}),
         ("unsloth==2024.3", "unsloth==2024.4", "offloads_activations", (False, True), {}),
-        ("trl==1.6", "trl==1.7", "loss", ("transformers-whole", "chunked"), {"kernels": "plain"}),
+        ("trl==1.6", "trl==1.7", "loss", ("transformers-whole", "chunked-fp32"), {"kernels": "plain"}),
         ("trl==0.26.2", "trl==0.27", "upcast", (True, False), {"lora_rank": 16, "qlora": True}),
         ("openrlhf==0.8.9", "openrlhf==0.8.10", "flash_attention", (False, True), {"strategy": "zero3"}),
         ("openrlhf==0.4.5", "openrlhf==0.5.5", "loss", ("transformers", "narrow"), {"strategy": "zero3"}),

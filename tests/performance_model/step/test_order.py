@@ -28,6 +28,7 @@ LOSSES = (
     "transformers-kept",
     "narrow",
     "fused-fp32",
+    "chunked-fp32",
 )
 SAID: dict[str, tuple[Any, ...]] = {
     "kernels": ("plain", "fused"),

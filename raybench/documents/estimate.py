@@ -54,7 +54,8 @@ class MemoryParts(PlainPart):
     """Bytes of one GPU; ``peak`` is what must fit into ``device_bytes``.
 
     Where kernels or loss are not said, ``peak`` is with those that take most and ``least_peak`` with those that take
-    least; ``fits`` is None where the device is between them. ``nearest_options`` would make it fit, with
+    least; ``likely_peak``, between them, is what published trainings that say as little held. ``fits`` is None where
+    the device is between the two. ``nearest_options`` would make it fit, with
     ``nearest_peak``; none where nothing that was tried does. ``largest_batch_size`` fits whatever is not said;
     ``lean_batch_size``, where it is larger, with ``lean_is``. ``recomputed_peak``: the least with activations computed
     again, where it fits only so and nobody says it. ``other_device_bytes``: of GPUs that have the same name, where it
@@ -78,6 +79,7 @@ class MemoryParts(PlainPart):
     fits: bool | None
     largest_batch_size: int | None
     least_peak: int | None = None  # the first versions had none
+    likely_peak: int | None = None  # nor this
     nearest_options: tuple[str, ...] = ()  # nor this
     nearest_peak: int | None = None  # nor this
     lean_batch_size: int | None = None  # nor this

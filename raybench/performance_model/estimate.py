@@ -109,6 +109,14 @@ class Estimate:
         return (self.measured and self.measured.least_peak) or min(self.least_memory.peak, self.memory.peak)
 
     @property
+    def likely_peak(self) -> int:
+        """The same of the request as it stands, by which published figures are judged: between least and most.
+
+        Where kernels or a loss are open it has those that take most, but a compiled model's loss is compiled with it.
+        """
+        return (self.measured and self.measured.peak) or self.memory.peak
+
+    @property
     def said(self) -> tuple[object, ...]:
         """What is said of options that may be open, by which the same training meant otherwise is told apart."""
         setup = self.request.setup

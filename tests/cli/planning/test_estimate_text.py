@@ -122,6 +122,19 @@ def test_nonsense_is_refused_with_what_to_give(options: tuple[str, ...], words: 
     assert words in refusal(*options)
 
 
+def test_the_most_likely_peak_is_said_where_the_least_and_the_most_are_apart() -> None:
+    """The loss of a compiled model is mostly compiled with it; the most has one that is not."""
+    asked = ("--model", "gpt2", "--world-size", "1", "--gpu", "H200", "--batch-size", "64", "--compile")
+    memory = json.loads(CliRunner().invoke(command, [*asked, "--json"]).stdout)["memory"]
+    parts = memory["allocated"] + memory["fragmentation"] + memory["context"]
+    assert memory["likely_peak"] == parts
+    assert memory["least_peak"] < 0.8 * memory["likely_peak"] < 0.8 * 0.8 * memory["peak"]
+    likely = f"most likely {memory['likely_peak'] / 2**30:.2f} GiB"
+    assert likely in " ".join(CliRunner().invoke(command, asked).stdout.replace("#", " ").split())
+    known = [*asked, "--kernels", "plain", "--loss", "fused"]
+    assert "most likely" not in CliRunner().invoke(command, known).stdout
+
+
 def test_a_run_that_hangs_on_its_kernels_is_unknown_until_they_are_said() -> None:
     between = ("--model", "llama-8b", "--gpu", "H100", "--world-size", "8", "--strategy", "fsdp", "--sequence-length",
                "8192")  # fmt: skip

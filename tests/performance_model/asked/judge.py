@@ -93,8 +93,8 @@ def _seconds(answer: dict[str, Any], published: dict[str, Any]) -> float | None:
 
 
 def _memory(memory: dict[str, Any], kind: str) -> float:
-    """What was measured: by PyTorch's allocator, or by the driver."""
-    parts = {"allocated": ("allocated",), "reserved": ("allocated", "fragmentation")}.get(kind, ("peak",))
+    """What was measured: by PyTorch's allocator, or by the driver. Of the latter what is told as most likely."""
+    parts = {"allocated": ("allocated",), "reserved": ("allocated", "fragmentation")}.get(kind, ("likely_peak",))
     return float(sum(memory[part] for part in parts))
 
 

@@ -167,6 +167,7 @@ def _fit(estimate: EstimateReport) -> str:
     least = memory.peak if memory.least_peak is None else memory.least_peak
     has = "" if memory.device_bytes is None else f", a GPU has {in_gib(memory.device_bytes)}"
     between = in_gib(memory.peak) if least == memory.peak else f"{in_gib(least)} to {in_gib(memory.peak)}"
+    between += _likely(memory)
     if memory.fits:
         return f"it fits: {between}{has}{_largest(memory)}"
     if memory.fits is None:
@@ -200,6 +201,14 @@ def _fits_recomputed(memory: MemoryParts, without: str) -> str:
     return f"it may fit: {again}, {without}{_nearest(memory, '; fits in any case')}"
 
 
+def _likely(memory: MemoryParts) -> str:
+    """``, most likely 46 GiB``: empty where that is about as much as the least or the most."""
+    likely, least = memory.likely_peak, memory.least_peak
+    if likely is None or least is None or not least * (1 + _ABOUT) < likely < memory.peak * (1 - _ABOUT):
+        return ""
+    return f", most likely {in_gib(likely)}"
+
+
 def _largest(memory: MemoryParts) -> str:
     """``; largest batch size 4 (6 with the leanest kernels)``: that which fits whatever is not said, first."""
     if memory.largest_batch_size is None:
@@ -216,6 +225,7 @@ def _with_pools(memory: MemoryParts) -> str:
     return f"{needed}, and {in_gib(memory.peak)} with what PyTorch's allocator holds besides"
 
 
+_ABOUT = 0.03  # of a peak: how far the median estimate is off
 _RECOMPUTED = "--activation-checkpointing"
 _EITHER_WAY = ("--compile", "--flash-attention", "--dropout", "--lora-dropout")
 _OF_MEMORY = ("--gradient-dtype", "--use-precision-aware-optimizer", "--activation-func-fp8-input-store")
@@ -223,15 +233,17 @@ _OF_MEMORY = ("--gradient-dtype", "--use-precision-aware-optimizer", "--activati
 
 def _why_unclear(estimate: EstimateReport, least: int) -> tuple[str, str]:
     """The least and the most memory with what makes the difference, and what a user can say to know more."""
-    most, named = estimate.memory.peak, estimate.program is not None
+    most, named, likely = estimate.memory.peak, estimate.program is not None, _likely(estimate.memory)
     drops = [name for name in _EITHER_WAY if name in estimate.not_said]
     narrow = [name for name in _OF_MEMORY if name in estimate.not_said]
     if estimate.step_seconds is not None and not {"--kernels", "--loss"} & {*estimate.not_said}:
         by = "by what is not said of it" if named else "as programs keep less or more for their backward pass"
         to_say = ([] if named else ["--program"]) + [f"{name} or --no-{name[2:]}" for name in drops] + narrow
-        return f"{in_gib(least)} to {in_gib(most)}, {by}", f"say {', or '.join(to_say)}, or " if to_say else ""
+        return f"{in_gib(least)} to {in_gib(most)}, {by}{likely}", f"say {', or '.join(to_say)}, or " if to_say else ""
     *options, last = ("--kernels", "--loss", *drops)
-    kinds = f"{in_gib(least)} with the leanest kernels and loss, {in_gib(most)} with the heaviest that may be meant"
+    kinds = (
+        f"{in_gib(least)} with the leanest kernels and loss, {in_gib(most)} with the heaviest that may be meant{likely}"
+    )
     return kinds, f"say {'' if named else '--program, or '}{', '.join(options)} and {last}, or "
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 
 from raybench.errors import UsageError, unknown_name
-from raybench.performance_model.families import beside_weights, dense, experts, gemma, gpt, latent, layer_norm
+from raybench.performance_model.families import beside_weights, dense, experts, gemma, gpt, latent, layer_norm, recent
 from raybench.performance_model.families.fields import Fields, Reader
 from raybench.performance_model.released_models import cached_config, released_id, released_like, released_models
 from raybench.performance_model.transformer import Transformer
@@ -19,6 +19,16 @@ from raybench.performance_model.transformer import Transformer
 _MOST_BYTES = 1 << 20  # of a config.json: the largest published have some ten thousand
 _LONGEST_NAME = 200
 _ELSE = "estimate and plan count any other as package.module:factory of a torch.nn.Module"
+_INNER = ("text_config", "llm_config", "language_config")  # what a model that sees has of its language model
+# Most of whose layers are no attention, but a recurrence: Mamba, linear or lightning attention, short convolutions.
+_RECURRENT = frozenset(
+    {
+        *("bailing_hybrid", "bamba", "falcon_h1", "falcon_mamba", "jamba", "kimi_linear", "lfm2", "lfm2_moe", "lfm3"),
+        *("mamba", "mamba2", "minimax", "minimax_m1", "minimax_text_01", "nemotron_h", "olmo_hybrid", "qwen3_5"),
+        *("qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "recurrent_gemma", "rwkv", "xlstm", "zamba"),
+        *("zamba2", "zaya"),
+    }
+)
 _FOLDERS = ("/", "~", ".")  # what the name of a folder begins with, and that of no released model
 
 
@@ -55,11 +65,15 @@ def _shape(whole: Fields, path: Path) -> Transformer:
     fields = _language_model(whole)
     kind = fields.get("model_type")
     read = _READERS.get(str(kind))
+    if str(kind) in _RECURRENT:
+        what = f"{kind} has layers that are no attention (Mamba, linear attention or convolutions)"
+        raise UsageError(f"--model {path}: {what}, of which no estimate is made by a configuration. {_ELSE}")
     if read is None:
         unknown = unknown_name(f"architecture of {path} (model_type)", str(kind), sorted(_READERS))
         raise UsageError(f"{unknown}. {_ELSE}")
     try:
-        found = read(_name_of(whole, path) + (", its language model" if fields is not whole else ""), fields)
+        sees = fields is not whole or "vision_config" in whole
+        found = read(_name_of(whole, path) + (", its language model" if sees else ""), fields)
         return replace(found, family=str(kind))
     except (KeyError, TypeError, ValueError) as error:
         what = f"{path}: {_what(error)}; it is not a whole configuration of a {kind} model that is known"
@@ -78,8 +92,8 @@ def _name_of(fields: Fields, path: Path) -> str:
 
 def _language_model(fields: Fields) -> Fields:
     """Of a model that sees, too, the language model alone; tied as the file says of the whole."""
-    inner = fields.get("text_config")
-    if not isinstance(inner, dict):
+    inner = next((one for one in map(fields.get, _INNER) if isinstance(one, dict)), None)
+    if inner is None:
         return fields
     tied = {name: fields[name] for name in ("tie_word_embeddings",) if name in fields}
     return {**tied, **inner, "model_type": inner.get("model_type")}
@@ -126,4 +140,5 @@ _READERS: Mapping[str, Reader] = {
     **layer_norm.READERS,
     **latent.READERS,
     **beside_weights.READERS,
+    **recent.READERS,
 }

@@ -71,6 +71,7 @@ class Transformer:
     experts_per_token: float = 0
     shared_feedforward: int = 0
     shared_gate: bool = False
+    router_biases: bool = False  # one for each expert, in its choice
     dense_layers: int = 0
     dense_feedforward: int = 0
 
@@ -225,6 +226,7 @@ class Transformer:
             biased = self.biases or (self.qkv_biases and name in ("q_proj", "k_proj", "v_proj"))
             shapes += [(outputs * self.copies(name), inputs), *([(outputs * self.copies(name),)] if biased else [])]
         shapes += [(self.experts, self.hidden)] if self.experts else []
+        shapes += [(self.experts,)] if self.router_biases else []
         shapes += [(1, self.hidden)] if self.shared_gate else []
         shapes += self._head_norm_shapes
         shapes += [(one,) for one in (self.query_rank, self.key_value_rank, self.other_parameters) if one]
@@ -351,7 +353,7 @@ def _layer_parameters(model: Transformer) -> int:
     linears = model.linears()
     biased = linears if model.biases else ("q_proj", "k_proj", "v_proj") if model.qkv_biases else ()
     heads = sum(shape[0] for shape in model._head_norm_shapes) + model.query_rank + model.key_value_rank
-    router = (model.experts + model.shared_gate) * model.hidden
+    router = (model.experts + model.shared_gate) * model.hidden + model.router_biases * model.experts
     rest = sum(linears[name][1] * model.copies(name) for name in biased) + router + heads + model.other_parameters
     return model.linear_parameters_per_layer + rest + model.norms_per_layer * model.norm_parameters
 
@@ -377,6 +379,7 @@ def _kinds(model: Transformer) -> tuple[Transformer, ...]:
         experts_per_token=0,
         shared_feedforward=0,
         shared_gate=False,
+        router_biases=False,
     )
     if model.dense_layers == model.layers:
         return (dense,)

@@ -1,7 +1,8 @@
 """Models whose code stands beside their weights (``trust_remote_code``), and that transformers itself has not.
 
 By the modeling files of their repositories: internlm/internlm2-7b, baichuan-inc/Baichuan2-7B-Base, Qwen/Qwen-7B,
-THUDM/chatglm3-6b and THUDM/glm-4-9b, openbmb/MiniCPM-2B, deepseek-ai/deepseek-moe-16b-base, xverse/XVERSE-13B.
+THUDM/chatglm3-6b and THUDM/glm-4-9b, openbmb/MiniCPM-2B, deepseek-ai/deepseek-moe-16b-base, xverse/XVERSE-13B,
+LGAI-EXAONE/EXAONE-3.5-7.8B-Instruct.
 """
 
 from collections.abc import Mapping
@@ -61,6 +62,11 @@ def _chatglm(name: str, fields: Fields) -> Transformer:
     return rotary(name, named, qkv_biases=flag(fields, "add_qkv_bias", default=False))
 
 
+def _exaone(name: str, fields: Fields) -> Transformer:
+    """EXAONE 3 and 3.5: Llama's layers under names of their own."""
+    return rotary(name, {**fields, "num_hidden_layers": whole(fields, "num_layers", "num_hidden_layers")})
+
+
 def _deepseek(name: str, fields: Fields) -> Transformer:
     """DeepSeekMoE 16B: Llama's attention, experts beside shared ones, the first layers without."""
     without(fields, "attention_bias")
@@ -86,6 +92,7 @@ READERS: Mapping[str, Reader] = {
     "baichuan": _baichuan,
     "chatglm": _chatglm,
     "deepseek": _deepseek,
+    "exaone": _exaone,
     "internlm": _internlm,
     "internlm2": _internlm,
     "minicpm": _minicpm,

@@ -105,6 +105,8 @@ def _internlm3(name: str, fields: Fields) -> Transformer:
 
 READERS: Mapping[str, Reader] = {
     "llama": _llama,
+    "aquila": _llama,
+    "Yi": _llama,
     "arcee": _arcee,
     "cohere": _cohere,
     "cohere2": _cohere,
@@ -123,7 +125,9 @@ READERS: Mapping[str, Reader] = {
     "mistral": _mistral,
     "phi3": _phi3,
     "qwen2": _qwen2,
+    **dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), _qwen2),  # their language models
     "qwen3": _qwen3,
+    "qwen3_vl_text": _qwen3,
     "olmo": _olmo,
     "olmo2": _olmo2,
     "olmo3": _olmo2,

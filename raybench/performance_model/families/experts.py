@@ -18,14 +18,14 @@ from raybench.performance_model.transformer import Transformer
 
 
 def _mixtral(name: str, fields: Fields) -> Transformer:
-    return rotary(name, fields, shared=8, **_experts(fields, "num_local_experts"))
+    return rotary(name, fields, shared=8, **expert_counts(fields, "num_local_experts"))
 
 
 def _granite_moe(name: str, fields: Fields) -> Transformer:
     """Granite 3's; ``shared``: one for all tokens beside them."""
     without(fields, "attention_bias")
     for_all = whole(fields, "shared_intermediate_size", default=0, least=0)
-    return rotary(name, fields, shared_feedforward=for_all, **_experts(fields, "num_local_experts"))
+    return rotary(name, fields, shared_feedforward=for_all, **expert_counts(fields, "num_local_experts"))
 
 
 def _phimoe(name: str, fields: Fields) -> Transformer:
@@ -39,7 +39,7 @@ def _phimoe(name: str, fields: Fields) -> Transformer:
         qkv_biases=biased,
         other_parameters=whole(fields, "hidden_size") if biased else 0,
         head_bias=flag(fields, "lm_head_bias", default=False),
-        **_experts(fields, "num_local_experts"),
+        **expert_counts(fields, "num_local_experts"),
     )
 
 
@@ -67,7 +67,7 @@ def _qwen_moe(name: str, fields: Fields, **own: Any) -> Transformer:
         feedforward=whole(fields, "moe_intermediate_size"),
         dense_layers=dense,
         dense_feedforward=whole(fields, "intermediate_size") if dense else 0,
-        **_experts(fields, "num_experts"),
+        **expert_counts(fields, "num_experts"),
         **own,
     )
 
@@ -81,7 +81,7 @@ def _dense_layers(fields: Fields) -> int:
 
 def _olmoe(name: str, fields: Fields) -> Transformer:
     without(fields, "attention_bias")
-    own = _experts(fields, "num_experts")
+    own = expert_counts(fields, "num_experts")
     return rotary(name, fields, head_width=NO_HEAD_DIM, head_norms=True, head_norm_weights="projection", **own)
 
 
@@ -102,14 +102,14 @@ def _llama4(name: str, fields: Fields) -> Transformer:
         shared_feedforward=width,
         dense_layers=layers - mixed,
         dense_feedforward=whole(fields, "intermediate_size_mlp", default=16384),
-        **_experts(fields, "num_local_experts"),
+        **expert_counts(fields, "num_local_experts"),
     )
 
 
 def _gpt_oss(name: str, fields: Fields) -> Transformer:
     """A sink for each head, and biases in all layers, experts and routers too."""
     with_all(fields, "attention_bias")
-    experts = _experts(fields, "num_local_experts")
+    experts = expert_counts(fields, "num_local_experts")
     return rotary(
         name,
         fields,
@@ -137,11 +137,11 @@ def _glm4_moe(name: str, fields: Fields) -> Transformer:
         shared_feedforward=width * whole(fields, "n_shared_experts"),
         dense_layers=dense,
         dense_feedforward=whole(fields, "intermediate_size"),
-        **_experts(fields, "n_routed_experts"),
+        **expert_counts(fields, "n_routed_experts"),
     )
 
 
-def _experts(fields: Fields, name: str) -> dict[str, int]:
+def expert_counts(fields: Fields, name: str) -> dict[str, int]:
     """By the name that the released files have, or another: transformers 5 saves Qwen3's as num_local_experts."""
     experts = whole(fields, name, "num_local_experts", "num_experts", "n_routed_experts")
     return {"experts": experts, "experts_per_token": whole(fields, "num_experts_per_tok")}
@@ -158,4 +158,5 @@ READERS: Mapping[str, Reader] = {
     "phimoe": _phimoe,
     "qwen2_moe": _qwen2_moe,
     "qwen3_moe": _qwen3_moe,
+    "qwen3_vl_moe_text": _qwen3_moe,
 }

@@ -38,4 +38,5 @@ def _deepseek(name: str, fields: Fields) -> Transformer:
     )
 
 
-READERS: Mapping[str, Reader] = {"deepseek_v2": _deepseek, "deepseek_v3": _deepseek}
+# Kimi K2 and GLM 4.7 Flash are DeepSeek-V3 in other sizes.
+READERS: Mapping[str, Reader] = dict.fromkeys(("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2"), _deepseek)

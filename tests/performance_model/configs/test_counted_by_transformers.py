@@ -1,4 +1,4 @@
-"""Parameters and operations of 68 known config.json files, against transformers' own models and torch's FLOP counter.
+"""Parameters and operations of 88 known config.json files, against transformers' own models and torch's FLOP counter.
 
 Models have no memory (the meta device), one and two layers of full width, beside those that come first without experts:
 blocks are alike, so that the rest follows. Where experts are in each so many-th layer alone, it is so many and twice.
@@ -32,6 +32,8 @@ def counted(fields, layers, tokens):
     kind = fields.pop("model_type")
     named = ("n_layer", "n_layers", "num_layers")
     fields[next((name for name in named if name in fields), "num_hidden_layers")] = layers
+    if "layer_types" in fields:
+        fields["layer_types"] = fields["layer_types"][:layers]
     config = CONFIG_MAPPING[kind](**fields)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
@@ -52,7 +54,8 @@ print(json.dumps([
 
 def layers_counted(fields: dict[str, Any]) -> tuple[int, int]:
     """Of the two models that stand for one."""
-    first, step = fields.get("first_k_dense_replace", 0), fields.get("interleave_moe_layer_step", 1)
+    first = fields.get("first_k_dense_replace", fields.get("moe_layer_start_index", 0))
+    step = fields.get("interleave_moe_layer_step", 1)
     return first + step, first + 2 * step
 
 
@@ -64,7 +67,7 @@ def counts() -> dict[str, list[list[int]]]:
             pytest.skip(f"{name} is not installed (pip install {name})")
     asked = json.dumps({"models": [(fields, layers_counted(fields)) for _, fields in ALL.values()], "tokens": TOKENS})
     done = subprocess.run(
-        [sys.executable, "-c", COUNTED], input=asked, capture_output=True, text=True, timeout=240, check=False,
+        [sys.executable, "-c", COUNTED], input=asked, capture_output=True, text=True, timeout=360, check=False,
         env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]

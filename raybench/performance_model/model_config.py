@@ -66,7 +66,7 @@ def _shape(whole: Fields, path: Path) -> Transformer:
     kind = fields.get("model_type")
     read = _READERS.get(str(kind))
     if str(kind) in _RECURRENT:
-        what = f"{kind} has layers that are no attention (Mamba, linear attention or convolutions)"
+        what = f"{kind} has layers without attention (Mamba, linear attention or convolutions)"
         raise UsageError(f"--model {path}: {what}, of which no estimate is made by a configuration. {_ELSE}")
     if read is None:
         unknown = unknown_name(f"architecture of {path} (model_type)", str(kind), sorted(_READERS))

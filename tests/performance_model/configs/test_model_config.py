@@ -162,7 +162,7 @@ def test_parameters_are_those_of_the_released_model(name: str, tmp_path: Path) -
 @pytest.mark.parametrize("kind", ["qwen3_next", "falcon_h1", "lfm2", "jamba", "minimax", "nemotron_h"])
 def test_a_model_of_recurrent_layers_is_refused_with_the_way_that_counts_it(kind: str, tmp_path: Path) -> None:
     fields = {**MODELS["Qwen3-8B"][1], "model_type": kind}
-    refusal = rf"{kind} has layers that are no attention .*package\.module:factory of a torch"
+    refusal = rf"{kind} has layers without attention .*package\.module:factory of a torch"
     with pytest.raises(UsageError, match=refusal):
         model_of_config(written(tmp_path, fields))
 
@@ -302,8 +302,11 @@ def test_what_a_file_leaves_out_is_as_its_class_has_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"model_type": "mamba"}, "mamba has layers that are no attention.*count any other as package.module:factory"),
-        ({"model_type": "qwen3_next", "num_hidden_layers": 48}, "qwen3_next has layers that are no attention.*count any other as package.module"),
+        ({"model_type": "mamba"}, "mamba has layers without attention.*count any other as package.module:factory"),
+        (
+            {"model_type": "qwen3_next", "num_hidden_layers": 48},
+            "qwen3_next has layers without attention.*as package.module",
+        ),
         ({**FALCON, "new_decoder_architecture": True, "parallel_attn": False}, "have no forward pass in its class"),
         ({**FALCON, "num_ln_in_parallel_attn": 2}, "num_ln_in_parallel_attn .2. have no forward pass"),
         ({**FALCON, "bias": 1}, "bias is 1, neither true nor false"),

@@ -12,7 +12,7 @@ own to PyTorch.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -101,7 +101,8 @@ class Gpu:
     CUDA context included: what CUDA reports, else ``USABLE_SHARE`` of what nvidia-smi reports, else 95 % of the
     marketed figure in GiB. ``nvlink_gb_per_s``: one direction, all links (NVLink, or AMD's Infinity Fabric, whose
     generation is 0); None where there are none. A PCIe GPU has it only with a bridge. ``compared``: the independent
-    tables that it was compared with, by the letters in the head of gpus.csv.
+    tables that it was compared with, by the letters in the head of gpus.csv. ``is_seen``: whether its memory is of a
+    device that somebody saw.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Gpu:
     pcie_generation: int
     source: str
     compared: str
+    is_seen: bool = True
 
     @property
     def pcie_gb_per_s(self) -> float:
@@ -170,6 +172,12 @@ def other_sizes(text: str) -> tuple[Gpu, ...]:
     return tuple(_BY_NAME[_key(name)] for name in OTHER_SIZES.get(short, ()))
 
 
+def usable_of(marketed: int, gpus: Iterable[Gpu]) -> int:
+    """Bytes that a process can use of a GPU by its marketed size: ``40G`` of an A100 are 39.4; others as they are."""
+    of_size = (gpu for gpu in gpus if gpu.is_seen and gpu.memory_gb * 2**30 == marketed)
+    return min((gpu.memory_bytes for gpu in of_size), default=marketed)
+
+
 def _joined(text: str) -> Gpu | None:
     """``RTX4090``, ``rtx-4090`` and ``4090``: the one name that is the same but for spaces, dashes and RTX."""
 
@@ -204,6 +212,7 @@ def _gpu(row: Mapping[str, str]) -> Gpu:
         pcie_generation=int(row["pcie_generation"]),
         source=row["source"],
         compared=row["compared"],
+        is_seen=usable is not None,
     )
 
 

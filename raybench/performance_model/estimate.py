@@ -399,6 +399,7 @@ def _nearest(request: EstimateRequest) -> NearestFit | None:
             program=run.program,
             kernels_known=asked.kernels_known or "kernels" in run.said,
             loss_known=asked.loss_known or "loss" in run.said,
+            checkpointing_known=True,
         )
         if one.layout.is_cut and not asked.layout.is_cut and "gradient_bytes" not in asked.said:  # as options have it
             one = replace(one, setup=replace(one.setup, gradient_bytes=2 if one.dtype == "fp16" else 4))
@@ -410,7 +411,7 @@ def _nearest(request: EstimateRequest) -> NearestFit | None:
 
     ask = Fitting(
         model=asked.model,
-        setup=asked.setup,
+        setup=replace(asked.setup, checkpointing=request.setup.checkpointing),
         layout=asked.layout,
         accumulation=asked.accumulation,
         program=asked.program,

@@ -365,10 +365,12 @@ def _with_positions(model: "Transformer", options: EstimateOptions) -> tuple["Tr
 
 
 def _memory(options: EstimateOptions, gpu: "Gpu | None") -> int | None:
+    from raybench.hardware.gpus import other_sizes, usable_of
     from raybench.units import parse_amount
 
     if options.memory:
-        return parse_amount("--memory", options.memory, "64M")
+        alike = (gpu, *other_sizes(options.gpu or "")) if gpu else ()
+        return usable_of(parse_amount("--memory", options.memory, "64M"), alike)
     return gpu.memory_bytes if gpu else None
 
 

@@ -107,6 +107,8 @@ VERL = Program(
     cuts=("context",),
     methods=("full", "lora"),
     facts=(
+        Fact(name="checkpointing", value=True, source="verl/trainer/config/sft_trainer.yaml, "
+             "enable_gradient_checkpointing", is_default=True),
         *WITH_LIGER,
         Fact(name="compiled", value=False, source="verl/trainer/fsdp_sft_trainer.py", is_default=True),
         Fact(name="parameter_bytes", value=4, source="verl/trainer/config/sft_trainer.yaml, model_dtype",
@@ -246,6 +248,8 @@ H2O_LLMSTUDIO = Program(
     methods=("full", "lora", "qlora"),
     timing="transformers",
     facts=(
+        Fact(name="checkpointing", value=True, source="llm_studio/python_configs/"
+             "text_causal_language_modeling_config.py, gradient_checkpointing", is_default=True),
         Fact(name="compiled", value=False, source="llm_studio/python_configs/"
              "text_causal_language_modeling_config.py, compile_model", is_default=True),
         Fact(name="kernels", value="plain", source="llm_studio/src/utils/modeling_utils.py, models of transformers"),

@@ -114,6 +114,10 @@ TRL = Program(
     requirements=TRL_NEEDS,
     late_cuts=CUTS_OF_RELEASES,
     facts=(
+        Fact(name="checkpointing", value=False, source="trl/trainer/sft_config.py, gradient_checkpointing False up to "
+             "0.21, which many set", releases=Releases(until="0.22"), is_open=True),
+        Fact(name="checkpointing", value=True, source="trl/trainer/base_config.py, gradient_checkpointing, from 0.22 "
+             "(September 2025) on", is_default=True),
         Fact(name="loss", value="chunked", source=_LIGER, needs={"kernels": "fused"}),
         Fact(name="loss", value="chunked-fp32", source=f"{_CHUNKED_NLL}, from 1.7 on",
              releases=Releases(since="1.7"), is_default=True),
@@ -174,6 +178,8 @@ LLAMA_FACTORY = Program(
     ),
     requirements=LLAMA_FACTORY_NEEDS,
     facts=(
+        Fact(name="checkpointing", value=True, source="src/llamafactory/hparams/model_args.py, "
+             "disable_gradient_checkpointing False", is_default=True),
         *WITH_LIGER,
         Fact(name="upcast", value=True, source="src/llmtuner/tuner/core/utils.py, prepare_model_for_training: norms in "
              "fp32, up to 0.1", methods=("qlora",), releases=Releases(until="0.2")),
@@ -236,6 +242,8 @@ UNSLOTH = Program(
         "max_seq_length={length}"
     ),
     facts=(
+        Fact(name="checkpointing", value=True, source="unsloth/models/llama.py, use_gradient_checkpointing of "
+             "get_peft_model", methods=_ADAPTERS, is_default=True),
         Fact(name="kernels", value="fused", source="unsloth/kernels/rms_layernorm.py, rope_embedding.py, swiglu.py"),
         Fact(name="keeps_least", value=True, source="unsloth/kernels/fast_lora.py, LoRA_MLP",
              needs={"kernels": "fused"}),
@@ -270,6 +278,8 @@ MS_SWIFT = Program(
     ),
     requirements=MS_SWIFT_NEEDS,
     facts=(
+        Fact(name="checkpointing", value=True, source="swift/trainers/arguments.py, gradient_checkpointing",
+             is_default=True),
         *WITH_LIGER,
         Fact(name="adapter_dropout", value=True, source="swift/arguments/tuner_args.py, lora_dropout 0.05",
              methods=_ADAPTERS, is_default=True),
@@ -288,6 +298,8 @@ XTUNER = Program(
     methods=("full", *_ADAPTERS),
     facts=(
         # its V1 trains by fully_shard, V0 by DDP and DeepSpeed
+        Fact(name="checkpointing", value=True, source="xtuner/v1/config/fsdp.py, recompute_ratio 1.0; V0's "
+             "xtuner/model/sft.py, use_activation_checkpointing", is_default=True),
         Fact(name="compiled", value=True, source="xtuner/v1/config/fsdp.py, torch_compile", strategies=FSDP,
              is_default=True),
         Fact(name="kernels", value="fused", source="xtuner/v1/config/fsdp.py, torch_compile",
@@ -345,6 +357,7 @@ FSDP_QLORA = Program(
     strategies=("ddp", *FSDP),
     methods=("full", *_ADAPTERS),
     facts=(
+        Fact(name="checkpointing", value=True, source="train.py, use_gradient_checkpointing", is_default=True),
         Fact(name="kernels", value="plain", source="train.py, models of transformers"),
         Fact(name="loss", value="transformers-kept", source="train.py, output.loss, whose logits are there until "
              "the backward pass is over"),

@@ -48,7 +48,7 @@ def _trained_by(request: EstimateRequest, program: Program) -> EstimateRequest |
     """As the program trains; None where it cannot."""
     if request.setup.strategy not in program.strategies:
         return None
-    asked = replace(request, program=program)
+    asked = replace(request, program=program, checkpointing_known=True)  # as it was asked for
     try:
         return with_program(asked) if refused(program, asked) is None else None
     except UsageError:  # what it decides cannot be with what was asked for

@@ -42,6 +42,7 @@ LABELS = SIZES | {
     "bucket_view": "gradients as views of buckets",
     "sequence_parallel": "sequence parallelism",
     "overlaps": "gradients and weights sent beside computation",
+    "checkpointing": "activation checkpointing",
     "selective": "selective checkpointing",
     "offloads_activations": "activations on the CPU",
     "fused_optimizer": "fused optimizer",
@@ -118,7 +119,7 @@ class Fact:
     releases: Releases | None = None
 
     def __post_init__(self) -> None:
-        unknown = {self.name, *self.needs} - {*LABELS, "checkpointing"}
+        unknown = {self.name, *self.needs} - {*LABELS}
         if unknown:
             raise ValueError(f"a program has no fact of {', '.join(sorted(unknown))}")
 

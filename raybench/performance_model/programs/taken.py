@@ -35,9 +35,13 @@ _KNOWN_BY = {
     "gradient_bytes": "gradients_known",
     "adapter_dropout": "adapter_dropout_known",
     "on_streams": "streams_known",
+    "checkpointing": "checkpointing_known",
 }
 # On which memory and time hang most.
-_HANG_ON = ("loss", "kernels", "compiled", "gradient_bytes", "reduce_bytes", "reduces_each", "offloads_activations")
+_HANG_ON = (
+    *("checkpointing", "loss", "kernels", "compiled", "gradient_bytes", "reduce_bytes", "reduces_each"),
+    "offloads_activations",
+)
 PLANNED_STRATEGIES: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp", "fsdp-hybrid")
 _CUTS: dict[Cut, str] = {
     "tensor": "--tensor-parallel",
@@ -234,7 +238,8 @@ def _undecided(request: EstimateRequest) -> EstimateRequest:
 def _holds(fact: Fact, request: EstimateRequest) -> bool:
     """Whether it is so here, and nobody has said otherwise: the user, or a fact before it."""
     setup, program = request.setup, request.program
-    if fact.name in request.said or any(one.name == fact.name for one in request.taken):
+    said = request.said | {"checkpointing"} if request.checkpointing_known else request.said
+    if fact.name in said or any(one.name == fact.name for one in request.taken):
         return False
     if fact.releases is not None and not (program and program.release):
         return False

@@ -197,7 +197,8 @@ def _opened(request: EstimateRequest) -> dict[str, Any]:
         found["frozen_inputs"] = "dropped"
     if request.dtype != "bf16":  # weights in fp8 lack more than 16 bits of fp32, and fp16 ones are no part of it
         found.pop("stores_remainders", None)
-    return {name: value for name, value in found.items() if name != "drops"}  # which is the model's
+    apart = ("drops", "checkpointing")  # which is the model's, and what is computed again is told apart
+    return {name: value for name, value in found.items() if name not in apart}
 
 
 def _in_8_bits(lean: TrainingSetup, request: EstimateRequest) -> TrainingSetup:

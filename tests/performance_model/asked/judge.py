@@ -6,7 +6,8 @@ Each row has the options of ``raybench estimate`` that its collector gave it, wh
 leaves open. Those who wrote the rows saw `--help-all` and neither an estimate nor the code, so that what they got wrong
 or left out counts as it would for any user. A row that came to be in the tables that constants are fitted to
 (`published/`) leaves this folder. With ``--program`` the row's program is said where its first word is one that
-raybench knows. Half a minute.
+raybench knows. A row whose ``verdict`` led to a mechanism is elsewhere by that, and counts here for the rest alone.
+Half a minute.
 """
 
 import json
@@ -69,7 +70,7 @@ def judged(row: dict[str, Any], *, of_program: bool = False) -> Judged:
     answer, published = json.loads(result.stdout), row["published"]
     memory, bounds = answer["memory"], answer["step_seconds"]
     seconds = _seconds(answer, published)
-    fits = published.get("fits", True)
+    fits = None if "verdict" in row else published.get("fits", True)
     return Judged(
         source=source,
         name=name,
@@ -127,7 +128,7 @@ def misses(found: Iterable[Judged]) -> str:
     """A line each."""
     lines = []
     for one in found:
-        wrong = one.said is not None and one.said is not one.fits
+        wrong = None not in (one.said, one.fits) and one.said is not one.fits
         is_off = one.memory is not None and abs(one.memory - 1) > _NEAR
         if one.refused or one.inside is False or is_off or wrong:
             took = "-" if one.seconds is None else f"{one.seconds:.2f}"

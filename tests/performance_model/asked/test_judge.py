@@ -29,6 +29,12 @@ def test_what_ran_out_of_memory_is_wrong_where_it_is_told_to_fit() -> None:
     assert "ran, told not to fit: 0 of 1" in summary(found)
 
 
+def test_a_verdict_that_is_blind_no_longer_is_not_counted() -> None:
+    one = judged(ROW | {"published": {"fits": False}, "verdict": "../published/unsaid.json"})
+    assert (one.said, one.fits) == (True, None)
+    assert "out of memory, told to fit: 0 of 0" in summary([judged(ROW), one])
+
+
 def test_a_row_s_program_is_said_where_it_is_known() -> None:
     assert options_of(ROW, of_program=True)[-2:] == ["--program", "nanogpt"]
     assert options_of(ROW | {"program": "own loop"}, of_program=True) == ROW["options"]

@@ -14,6 +14,7 @@ from raybench.performance_model.step.request import EstimateRequest, least_setup
 from raybench.performance_model.step.unknown import unsaid_of
 from raybench.performance_model.training_setup import Kernels
 from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimate import estimate as estimate_of
 
 
 def asked(program: str, **options: object) -> EstimateRequest:
@@ -77,7 +78,7 @@ def test_only_deepspeed_may_shard_the_state_of_replicas_that_are_cut(program: st
 @pytest.mark.parametrize("program", ["transformers", "trl", "axolotl"])
 def test_dropout_of_adapters_is_their_users_choice(program: str) -> None:
     """TRL's own default and axolotl's examples have 0.05, peft 0.0: none was counted with."""
-    request = asked(program, lora_rank=16)
+    request = asked(program, lora_rank=16, activation_checkpointing=False)
     assert request.setup.adapter_dropout
     assert not least_setup(request).adapter_dropout
     assert estimate(request).peak > estimate(replace(request, setup=replace(request.setup, adapter_dropout=False))).peak
@@ -156,7 +157,8 @@ def test_either_form_of_fsdp_may_be_meant_whatever_the_kernels(kernels: Kernels 
 def test_zero3_of_a_model_that_users_make_may_keep_whole_weights() -> None:
     """As far as a program trains what it is given: those that load a model themselves tell DeepSpeed before."""
     names = ("transformers", "trl", "axolotl")
-    user, library, alone = (estimate(asked(name, strategy="zero3", kernels="plain")).peak for name in names)
+    said = {"strategy": "zero3", "kernels": "plain", "activation_checkpointing": False}
+    user, library, alone = (estimate(asked(name, **said)).peak for name in names)
     assert min(user, library) > 1.1 * alone
 
 
@@ -193,14 +195,45 @@ def test_a_plan_without_a_program_has_torchtitans_ways_by_its_facts(compiled: bo
 
 def test_attention_of_gpt_neox_is_flash_where_its_configuration_names_it() -> None:
     """Lambda's 13B on eight A100 by configs/20B.yml, which names none: 20.1 s, told 12.1 to 19.2 with flash alone."""
-    request = asked("gpt-neox", strategy="zero1", world_size=8)
-    either = estimate(request).step_seconds
-    flash, stored = (
-        estimate(asked("gpt-neox", strategy="zero1", world_size=8, no_flash_attention=said)).step_seconds
-        for said in (False, True)
+    either, flash, stored = (
+        estimate(
+            asked("gpt-neox", strategy="zero1", world_size=8, activation_checkpointing=False, no_flash_attention=said)
+        ).step_seconds
+        for said in (None, False, True)
     )
     assert either is not None
     assert flash is not None
     assert stored is not None
     assert stored[1] > 1.05 * flash[1]
     assert either == pytest.approx((flash[0], stored[1]), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("program", "computed_again", "is_known"),
+    [
+        ("llama-factory", True, True),
+        ("ms-swift", True, True),
+        ("trl", True, True),
+        ("trl==0.22", True, True),
+        ("trl==0.21", False, False),  # users choose
+        ("transformers", False, False),
+    ],
+)
+def test_what_computes_activations_again_unless_told_otherwise_does_so(
+    program: str, computed_again: bool, is_known: bool
+) -> None:
+    options = EstimateOptions(model="llama-8b", gpu="h100", program=program, lora_rank=16, batch_size=2)
+    unsaid = with_program(estimate_request(options))
+    assert (unsaid.setup.checkpointing, unsaid.checkpointing_known) == (computed_again, is_known)
+    for said in (True, False):
+        asked = with_program(estimate_request(replace(options, activation_checkpointing=said)))
+        assert (asked.setup.checkpointing, asked.checkpointing_known) == (said, True)
+
+
+def test_what_a_program_does_anyway_is_no_change_that_makes_a_run_fit() -> None:
+    options = EstimateOptions(
+        model="llama-8b", gpu="RTX 4090", program="llama-factory", lora_rank=16, batch_size=16, sequence_length=4096
+    )
+    told = " ".join(estimate_of(options).report.memory.nearest_options)
+    assert told
+    assert "--activation-checkpointing" not in told

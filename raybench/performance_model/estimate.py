@@ -416,5 +416,6 @@ def _nearest(request: EstimateRequest) -> NearestFit | None:
         accumulation=asked.accumulation,
         program=asked.program,
         peak_of=peak_of,
+        recomputes_anyway=request.setup.checkpointing and not asked.setup.checkpointing,
     )
     return nearest_fit(ask, request.sure_bytes)

@@ -20,6 +20,10 @@ _MOST_TIMES_NODES, _MOST_RANKS = 64, 4096  # as many nodes at the most, in doubl
 _SPREADING: tuple[Strategy, ...] = ("fsdp", "zero3", "zero2", "zero1")  # the first spreads most
 _OF_DEEPSPEED: tuple[Strategy, ...] = ("zero3", "fsdp", "zero2", "zero1")  # who has one of its stages takes another
 _OF_CUTS: tuple[Strategy, ...] = ("zero1",)  # Megatron-LM's, who cuts a model whose replicas are whole
+# Programs that name their optimizers, none with moments in 8 bits (megatron/training/arguments.py, --optimizer;
+# torchtitan/components/optimizer.py; src/olmo_core/optim; nanotron's src, fms-fsdp's main_training_llama.py, nanoGPT's
+# train.py, all of November 2026).
+_WITHOUT_8_BITS = ("megatron-lm", "megatron-bridge", "torchtitan", "olmo-core", "nanotron", "fms-fsdp", "nanogpt")
 _MOST_HOST_BYTES = 2 * 10**12  # of a node's CPUs: p5.48xlarge and ND96isr_H100_v5 have 2 TiB and 1.9
 _OTHERS = (TRANSFORMERS, MEGATRON_LM)  # where nothing fits by the program that is asked for
 _FEW = 2  # changes that cost no sample and no digit
@@ -31,7 +35,7 @@ class Fitting:
     """A run that is to fit, by a program or any.
 
     ``peak_of``: what is told of such a run; without it the estimate of the setup as it stands. ``said``: fields that
-    changes have given values of.
+    changes have given values of. ``recomputes_anyway``: its program computes activations again, which no option says.
     """
 
     model: Transformer
@@ -41,6 +45,7 @@ class Fitting:
     program: Program | None = None
     peak_of: "Callable[[Fitting], int | None] | None" = None
     said: frozenset[str] = frozenset()
+    recomputes_anyway: bool = False
 
     def may(self, strategy: Strategy, method: Method = "full") -> bool:
         """Whether the program, where one is named, has a strategy and trains so."""
@@ -86,8 +91,9 @@ def nearest_fit(run: Fitting, memory_bytes: float) -> NearestFit | None:
     """
     found = _nearest(run, memory_bytes)
     others = _OTHERS if run.program is not None else ()
+    setup = replace(run.setup, checkpointing=run.setup.checkpointing and not run.recomputes_anyway)
     for other in others if found is None else ():
-        again = _nearest(replace(run, program=other), memory_bytes)
+        again = _nearest(replace(run, program=other, setup=setup), memory_bytes)
         if again is not None:
             return replace(again, options=(f"--program {other.name}", *again.options))
     return found
@@ -107,13 +113,15 @@ def _attempts(run: Fitting) -> Iterator[tuple[Change, ...]]:
     mild: tuple[Change, ...] = (_fused, _sharded, _checkpointed, _smaller)
     groups = [group for count in range(1, len(mild) + 1) for group in combinations(mild, count)]
     yield from groups
-    yield from (_in_chunks(group) for group in groups if _fused in group)
+    yield from (_in_chunks(group) for group in groups if _fused in group and run.program is None)
     if run.setup.is_deepspeeds or run.setup.strategy == "zero3":
         yield (_offloaded,)
         yield from (_before_smaller(group, _offloaded) for group in groups)
     yield from ((*group, _cut_in_two) for group in _SHARDED)
     yield from ((*group, _cut) for group in _BEFORE_CUTS)
-    is_alone = run.layout.world_size == 1 and not run.setup.is_sharded  # one GPU, and nobody thinks of more
+    has_replicas = run.program is None or "ddp" in run.program.strategies
+    # one GPU, and nobody thinks of more
+    is_alone = run.layout.world_size == 1 and not (run.setup.is_sharded and has_replicas)
     yield from _in_8_bits(groups, is_alone=is_alone)
     if is_alone:
         yield from _ADAPTED
@@ -191,15 +199,28 @@ def _checkpointed(run: Fitting, _: float) -> tuple[str, Fitting] | None:
 
 
 def _fused(run: Fitting, _: float) -> tuple[str, Fitting] | None:
-    if run.setup.loss not in ("plain", "transformers") or run.program is not None:
+    if run.program is not None:
+        return _with_own_kernels(run, run.program)
+    if run.setup.loss not in ("plain", "transformers"):
         return None
     setup = replace(run.setup, kernels="fused", loss="fused", loss_open=False)
     return "--kernels fused --loss fused", replace(run, setup=setup, said=run.said | {"kernels", "loss"})
 
 
+def _with_own_kernels(run: Fitting, program: Program) -> tuple[str, Fitting] | None:
+    """Those that the program has for who asks for them, where its loss comes with them: Liger's of transformers."""
+    comes_with = any(fact.name == "loss" and fact.needs == {"kernels": "fused"} for fact in program.facts)
+    if run.setup.kernels == "fused" or not comes_with:
+        return None
+    setup = replace(run.setup, kernels="fused")
+    return "--kernels fused", replace(run, setup=setup, said=run.said | {"kernels"})
+
+
 def _chunked(run: Fitting, _: float) -> tuple[str, Fitting] | None:
     """The loss without all logits at once: Liger, Cut Cross-Entropy."""
-    if run.setup.loss == "chunked" or run.program is not None:
+    if run.program is not None:
+        return _with_own_kernels(run, run.program)
+    if run.setup.loss == "chunked":
         return None
     setup = replace(run.setup, kernels="fused", loss="chunked", loss_open=False)
     return "--kernels fused --loss chunked", replace(run, setup=setup, said=run.said | {"kernels", "loss"})
@@ -236,7 +257,8 @@ def _smaller(run: Fitting, memory_bytes: float) -> tuple[str, Fitting] | None:
 
 
 def _eight_bit(run: Fitting, _: float) -> tuple[str, Fitting] | None:
-    if run.setup.optimizer not in ("adam", "adamw"):
+    lacks_it = run.program is not None and run.program.name in _WITHOUT_8_BITS
+    if run.setup.optimizer not in ("adam", "adamw") or lacks_it:
         return None
     return "--optimizer adamw-8bit", replace(run, setup=replace(run.setup, optimizer="adamw-8bit"))
 

@@ -147,6 +147,20 @@ AS_PEOPLE_DO = (
                 sequence_length=4096),
         "--activation-checkpointing --pipeline-parallel 2 --gradient-accumulation-steps 2",
     ),
+    (
+        replace(_ALONE, gpu="RTX 4090", model="llama-8b", batch_size=2, sequence_length=4096, program="torchtune"),
+        "--activation-checkpointing --lora-rank 16",
+    ),
+    (
+        replace(_H100, gpu="L40S", world_size=4, model="Qwen/Qwen2.5-32B", batch_size=2, sequence_length=4096,
+                lora_rank=16, qlora=True, strategy="ddp", program="trl"),
+        "--kernels fused",
+    ),
+    (
+        replace(_H100, model="llama-70b", world_size=16, sequence_length=8192, tensor_parallel=4, pipeline_parallel=4,
+                accumulation=16, program="nemo"),
+        "--strategy zero1 --activation-checkpointing --world-size 32",
+    ),
 )  # fmt: skip
 
 
@@ -208,6 +222,9 @@ def _samples(options: EstimateOptions) -> int:
             qlora=True,
             program="unsloth",
             activation_checkpointing=False,
+        ),
+        replace(
+            _ALONE, gpu="RTX 4090", model="llama-70b", sequence_length=2048, lora_rank=16, qlora=True, program="unsloth"
         ),
         *(one for one, _ in (*CUT, *AS_PEOPLE_DO)),
     ],

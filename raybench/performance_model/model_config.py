@@ -17,7 +17,7 @@ from raybench.performance_model.released_models import cached_config, released_i
 from raybench.performance_model.transformer import Transformer
 
 _MOST_BYTES = 1 << 20  # of a config.json: the largest published have some ten thousand
-_LONGEST_NAME = 200
+_LONGEST_NAME, _LONGEST_PATH = 200, 1000
 _ELSE = "estimate and plan count any other as package.module:factory of a torch.nn.Module"
 _INNER = ("text_config", "llm_config", "language_config")  # what a model that sees has of its language model
 # Most of whose layers are no attention, but a recurrence: Mamba, linear or lightning attention, short convolutions.
@@ -34,14 +34,15 @@ _FOLDERS = ("/", "~", ".")  # what the name of a folder begins with, and that of
 
 def is_config(name: str) -> bool:
     """Whether a model's name is meant as a path, or is that of a released model and of no preset."""
-    return name.endswith(".json") or "/" in name or Path(name).is_dir() or released_id(name) is not None
+    is_path = name.endswith(".json") or "/" in name
+    return is_path or (_is_there(Path(name)) and Path(name).is_dir()) or released_id(name) is not None
 
 
 def shape_taken(name: str) -> str | None:
     """The released model whose shape is taken for another of a name with an owner; None where it is its own."""
     released = released_id(name)
     is_own = released is None or "/" not in name or released.lower() == name.strip().lower()
-    return None if is_own or Path(name).exists() or cached_config(name) else released
+    return None if is_own or _is_there(Path(name)) or cached_config(name) else released
 
 
 def model_of_config(name: str) -> Transformer:
@@ -51,19 +52,36 @@ def model_of_config(name: str) -> Transformer:
     """
     page = re.match(r"(?:https?://)?huggingface\.co/([^/?#]+/[^/?#]+)", name)
     name = page[1] if page else name
-    path = Path(name).expanduser()
-    path = path / "config.json" if path.is_dir() else path
+    path = _expanded(name)
+    path = path / "config.json" if _is_there(path) and path.is_dir() else path
     released = released_id(name)
-    if not path.exists():
+    if not _is_there(path):
         path = cached_config(name) or path
-    if released is not None and not path.exists():
+    if released is not None and not _is_there(path):
         return _shape({**released_models()[released]["config"], "_name_or_path": released}, path)
     return _shape(_read(path), path)
+
+
+def _expanded(name: str) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # of no user that this machine has
+        return Path(name)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether the path is one of this machine: not where it is longer than any, or has a zero byte."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _shape(whole: Fields, path: Path) -> Transformer:
     fields = _language_model(whole)
     kind = fields.get("model_type")
+    if kind is None:
+        raise UsageError(f"{path} has no model_type, which says its architecture, such as llama. {_ELSE}")
     read = _READERS.get(str(kind))
     if str(kind) in _RECURRENT:
         what = f"{kind} has layers without attention (Mamba, linear attention or convolutions)"
@@ -116,14 +134,14 @@ def _read(path: Path) -> Fields:
 
 
 def _text(path: Path) -> str:
-    if not path.is_file():
+    if not _is_there(path) or not path.is_file():
         raise UsageError(
-            f"--model {path} is not a file, nor a released model that raybench knows, nor in the cache of "
-            f"huggingface_hub; {_meant(path)}give a model's name, its config.json, or the folder with it"
+            f"--model {str(path)[:_LONGEST_PATH]} is not a file, nor a released model that raybench knows, nor in "
+            f"the cache of huggingface_hub; {_meant(path)}give a model's name, its config.json, or the folder with it"
         )
     if path.stat().st_size > _MOST_BYTES:
         raise UsageError(f"--model {path} has more than {_MOST_BYTES} bytes; give a config.json")
-    return path.read_text(encoding="utf-8")
+    return path.read_text(encoding="utf-8-sig")  # as editors on Windows write it
 
 
 def _meant(path: Path) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from raybench.errors import UsageError
 from raybench.services.estimate_machine import machine_of, measured_runs, network_of
 from raybench.services.planning.counted_model import counted_model, is_import_path
+from raybench.services.planning.effects import check_effects
 from raybench.services.planning.setup_asked import BYTES, USUAL_DTYPE, lora_targets, setup_asked, whole_weights
 from raybench.services.study_options import price_table
 
@@ -131,6 +132,7 @@ def estimate(options: EstimateOptions) -> FinishedEstimate:
 
     settings = measured_settings(options)
     request = with_program(checked(estimate_request(options)))
+    check_effects(options, request)
     found = estimated(request)
     told: tuple[MeasuredSetting, ...] = ()
     if settings:
@@ -309,6 +311,11 @@ def _model(options: EstimateOptions) -> "Transformer":
     changes = {
         name: value for name in names if (value := at_least_one(getattr(options, name), f"--{name.replace('_', '-')}"))
     }
+    if _is_call(options.model):
+        raise UsageError(
+            f"--model {options.model} has arguments, and an import path has none; name a function that gives the "
+            "module: def make(): return Net(64), and --model package.module:make"
+        )
     if is_import_path(options.model):
         return _counted(options, changes)
     if is_config(options.model):
@@ -332,6 +339,12 @@ def _shape_taken(name: str) -> dict[str, str]:
 
     released = None if is_import_path(name) else shape_taken(name)
     return {"model": f"{name.strip()} by the shape of {released}, which it shares"} if released else {}
+
+
+def _is_call(name: str) -> bool:
+    """Whether an import path is written as a call: ``package.module:factory(64)``."""
+    path, bracket, _ = name.partition("(")
+    return bool(bracket) and is_import_path(path)
 
 
 def _counted(options: EstimateOptions, changes: dict[str, int]) -> "Transformer":

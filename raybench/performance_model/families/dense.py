@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping
 
-from raybench.performance_model.families.fields import Fields, Reader, flag, rotary, whole, without
+from raybench.performance_model.families.fields import Fields, Reader, flag, rotary, whole, with_biases, without
 from raybench.performance_model.transformer import Transformer
 
 
 def _llama(name: str, fields: Fields) -> Transformer:
-    without(fields, "attention_bias", "mlp_bias")
-    return rotary(name, fields)
+    return rotary(name, fields, **with_biases(fields, mlp="mlp_bias"))
 
 
 def _smollm3(name: str, fields: Fields) -> Transformer:
-    without(fields, "attention_bias", "mlp_bias")
-    return rotary(name, fields, shared=4, tied=flag(fields, "tie_word_embeddings", default=True))
+    tied = flag(fields, "tie_word_embeddings", default=True)
+    return rotary(name, fields, shared=4, tied=tied, **with_biases(fields, mlp="mlp_bias"))
 
 
 def _mistral(name: str, fields: Fields) -> Transformer:
@@ -29,19 +28,17 @@ def _qwen2(name: str, fields: Fields) -> Transformer:
 
 
 def _qwen3(name: str, fields: Fields) -> Transformer:
-    without(fields, "attention_bias")
-    return rotary(name, fields, shared=32, head_norms=True, head_width=whole(fields, "head_dim", default=128))
+    width = whole(fields, "head_dim", default=128)
+    return rotary(name, fields, shared=32, head_norms=True, head_width=width, **with_biases(fields))
 
 
 def _olmo(name: str, fields: Fields) -> Transformer:
-    without(fields, "attention_bias")
-    return rotary(name, fields, norm="plain")
+    return rotary(name, fields, norm="plain", **with_biases(fields))
 
 
 def _olmo2(name: str, fields: Fields) -> Transformer:
     """OLMo 2 and 3: norms behind attention and MLP, and of q and k as they leave their layers."""
-    without(fields, "attention_bias")
-    return rotary(name, fields, head_norms=True, head_norm_weights="projection")
+    return rotary(name, fields, head_norms=True, head_norm_weights="projection", **with_biases(fields))
 
 
 def _seed_oss(name: str, fields: Fields) -> Transformer:
@@ -50,13 +47,12 @@ def _seed_oss(name: str, fields: Fields) -> Transformer:
 
 
 def _ernie(name: str, fields: Fields) -> Transformer:
-    without(fields, "use_bias")
-    return rotary(name, fields, shared=2, tied=flag(fields, "tie_word_embeddings", default=True))
+    tied = flag(fields, "tie_word_embeddings", default=True)
+    return rotary(name, fields, shared=2, tied=tied, **with_biases(fields, attention="use_bias", mlp="use_bias"))
 
 
 def _hunyuan(name: str, fields: Fields) -> Transformer:
-    without(fields, "attention_bias")
-    return rotary(name, fields, head_norms=True)
+    return rotary(name, fields, head_norms=True, **with_biases(fields))
 
 
 def _exaone4(name: str, fields: Fields) -> Transformer:
@@ -65,8 +61,7 @@ def _exaone4(name: str, fields: Fields) -> Transformer:
 
 def _arcee(name: str, fields: Fields) -> Transformer:
     """A ReLU, squared, in place of SwiGLU."""
-    without(fields, "attention_bias", "mlp_bias")
-    return rotary(name, fields, gated=False)
+    return rotary(name, fields, gated=False, **with_biases(fields, mlp="mlp_bias", gated=False))
 
 
 def _glm(name: str, fields: Fields) -> Transformer:
@@ -81,10 +76,10 @@ def _glm4(name: str, fields: Fields) -> Transformer:
 
 def _cohere(name: str, fields: Fields) -> Transformer:
     """Command R: attention and the MLP read one norm, which has a scale only; of R+ q and k have norms of their own."""
-    without(fields, "attention_bias")
     return rotary(
         name,
         fields,
+        **with_biases(fields),
         norms_per_layer=1,
         parallel=True,
         tied=flag(fields, "tie_word_embeddings", default=True),
@@ -94,12 +89,16 @@ def _cohere(name: str, fields: Fields) -> Transformer:
 
 
 def _helium(name: str, fields: Fields) -> Transformer:
+    """Its output of attention is as wide as the model, whatever its heads are."""
     without(fields, "attention_bias", "mlp_bias")
-    return rotary(name, fields, shared=20, head_width=whole(fields, "head_dim", default=128))
+    width, inner = whole(fields, "head_dim", default=128), whole(fields, "hidden_size")
+    if whole(fields, "num_attention_heads") * width != inner:
+        raise ValueError(f"head_dim is {width}, and its heads together are not as wide as the model ({inner})")
+    return rotary(name, fields, shared=20, head_width=width)
 
 
 def _internlm3(name: str, fields: Fields) -> Transformer:
-    without(fields, "bias", "qkv_bias")
+    without(fields, "bias", "qkv_bias", "attention_bias", "mlp_bias")
     return rotary(name, fields, shared=2, head_width=whole(fields, "head_dim", default=128))
 
 

@@ -12,6 +12,7 @@ from raybench.performance_model.families.fields import (
     rotary,
     whole,
     with_all,
+    with_biases,
     without,
 )
 from raybench.performance_model.transformer import Transformer
@@ -23,21 +24,19 @@ def _mixtral(name: str, fields: Fields) -> Transformer:
 
 def _granite_moe(name: str, fields: Fields) -> Transformer:
     """Granite 3's; ``shared``: one for all tokens beside them."""
-    without(fields, "attention_bias")
     for_all = whole(fields, "shared_intermediate_size", default=0, least=0)
-    return rotary(name, fields, shared_feedforward=for_all, **expert_counts(fields, "num_local_experts"))
+    own = with_biases(fields) | expert_counts(fields, "num_local_experts")
+    return rotary(name, fields, shared_feedforward=for_all, **own)
 
 
 def _phimoe(name: str, fields: Fields) -> Transformer:
     """Phi-3.5-MoE: LayerNorm, and biases in all of attention and the output layer."""
-    biased = flag(fields, "attention_bias", default=False)
     return rotary(
         name,
         fields,
+        **with_biases(fields),
         shared=8,
         norm="layer",
-        qkv_biases=biased,
-        other_parameters=whole(fields, "hidden_size") if biased else 0,
         head_bias=flag(fields, "lm_head_bias", default=False),
         **expert_counts(fields, "num_local_experts"),
     )
@@ -55,8 +54,7 @@ def _qwen2_moe(name: str, fields: Fields) -> Transformer:
 
 
 def _qwen3_moe(name: str, fields: Fields) -> Transformer:
-    without(fields, "attention_bias")
-    return _qwen_moe(name, fields, shared=4, head_norms=True)
+    return _qwen_moe(name, fields, shared=4, head_norms=True, **with_biases(fields))
 
 
 def _qwen_moe(name: str, fields: Fields, **own: Any) -> Transformer:
@@ -80,8 +78,7 @@ def _dense_layers(fields: Fields) -> int:
 
 
 def _olmoe(name: str, fields: Fields) -> Transformer:
-    without(fields, "attention_bias")
-    own = expert_counts(fields, "num_experts")
+    own = with_biases(fields) | expert_counts(fields, "num_experts")
     return rotary(name, fields, head_width=NO_HEAD_DIM, head_norms=True, head_norm_weights="projection", **own)
 
 

@@ -81,6 +81,21 @@ def positions_made_for(fields: Fields) -> int:
     return max(named, int(whole(scaling, "original_max_position_embeddings", default=named) * factor))
 
 
+def with_biases(
+    fields: Fields, *, attention: str = "attention_bias", mlp: str = "", gated: bool = True
+) -> dict[str, Any]:
+    """What a model of ``rotary`` has of its own where its files turn biases on, as Llama's class reads them.
+
+    ``attention``: the field of those of q, k, v and the output of attention; ``mlp``: of those of all of the MLP.
+    """
+    hidden, added = whole(fields, "hidden_size"), 0
+    of_attention = flag(fields, attention, default=False)
+    added += hidden if of_attention else 0
+    if mlp and flag(fields, mlp, default=False):
+        added += hidden + (2 if gated else 1) * whole(fields, "intermediate_size")
+    return {"qkv_biases": of_attention, "other_parameters": added}
+
+
 def rotary(name: str, fields: Fields, *, shared: int | None = None, **own: Any) -> Transformer:
     """Of Llama's kind: RMSNorm, SwiGLU, rotary positions; ``own`` is what an architecture has of its own.
 

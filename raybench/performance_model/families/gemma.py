@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from raybench.performance_model.families.fields import Fields, Reader, flag, rotary, whole, without
+from raybench.performance_model.families.fields import Fields, Reader, flag, rotary, whole, with_biases
 from raybench.performance_model.transformer import Transformer
 
 _CAPS = {"caps_scores": "attn_logit_softcapping", "caps_logits": "final_logit_softcapping"}
@@ -25,9 +25,8 @@ def _gemma3(name: str, fields: Fields) -> Transformer:
 
 
 def _of_gemma(name: str, fields: Fields, **own: Any) -> Transformer:
-    without(fields, "attention_bias")
-    tied = flag(fields, "tie_word_embeddings", default=True)
-    return rotary(name, fields, head_width=whole(fields, "head_dim", default=256), tied=tied, **own)
+    tied, width = flag(fields, "tie_word_embeddings", default=True), whole(fields, "head_dim", default=256)
+    return rotary(name, fields, head_width=width, tied=tied, **with_biases(fields), **own)
 
 
 READERS: Mapping[str, Reader] = {

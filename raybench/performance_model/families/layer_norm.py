@@ -121,6 +121,7 @@ def _opt(name: str, fields: Fields) -> Transformer:
     """A table of two more positions than it has; the one of 350M, which has its norms behind, is another."""
     for field in ("do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine"):
         with_all(fields, field)
+    without(fields, "_remove_final_layer_norm")
     hidden, context = whole(fields, "hidden_size"), whole(fields, "max_position_embeddings", default=2048)
     if whole(fields, "word_embed_proj_dim", default=hidden) != hidden:
         raise ValueError("word_embed_proj_dim is another than hidden_size, which is not supported")

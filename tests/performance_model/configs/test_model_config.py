@@ -283,6 +283,46 @@ def test_a_width_of_heads_is_read_for_classes_that_take_one_alone(name: str, hee
     assert (wider.parameters != plain.parameters) is heeded
 
 
+@pytest.mark.parametrize(
+    ("name", "fields", "more"),
+    [
+        ("Llama-2-7b", {"attention_bias": True}, 32 * 4 * 4096),
+        ("Llama-2-7b", {"mlp_bias": True}, 32 * (2 * 11008 + 4096)),
+        ("Llama-2-7b", {"attention_bias": True, "mlp_bias": True}, 32 * (5 * 4096 + 2 * 11008)),
+        ("Mistral-7B-v0.1", {"attention_bias": True}, 0),  # whose class has none
+        ("Qwen3-8B", {"attention_bias": True}, 36 * (4096 + 2 * 1024 + 4096)),
+        ("Qwen3-30B-A3B", {"attention_bias": True}, 48 * (4096 + 2 * 512 + 2048)),
+        ("OLMo-2-7B", {"attention_bias": True}, 32 * 4 * 4096),
+        ("gemma-7b", {"attention_bias": True}, 28 * (3 * 4096 + 3072)),
+        ("AFM-4.5B", {"mlp_bias": True}, 36 * (18432 + 2560)),  # not gated
+        ("ERNIE-4.5-0.3B", {"use_bias": True}, 18 * (2048 + 2 * 256 + 1024 + 2 * 3072 + 1024)),
+    ],
+)
+def test_biases_that_a_file_turns_on_are_counted(name: str, fields: dict[str, bool], more: int, tmp_path: Path) -> None:
+    """As transformers builds them (5.23, on the meta device); they were refused."""
+    parameters, plain = {**MODELS, **OTHERS}[name]
+    model = model_of_config(written(tmp_path, {**plain, **fields}))
+    assert model.parameters - parameters == more
+    blocks = [shape for kind in model.kinds() for shape in kind.block_shapes() * kind.layers]
+    assert sum(math.prod(shape) for shape in (*blocks, *model.outer_shapes())) == model.parameters
+
+
+def test_a_file_that_begins_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    parameters, fields = MODELS["Llama-2-7b"]
+    (tmp_path / "config.json").write_text(json.dumps(fields), encoding="utf-8-sig")
+    assert model_of_config(str(tmp_path)).parameters == parameters
+
+
+@pytest.mark.parametrize(
+    "name", ["a" * 5000 + ".json", "a/" * 3000, "~no-such-user/model", "a\0b.json", "b" * 300 + "/c"]
+)
+def test_a_path_that_no_machine_has_is_refused(name: str) -> None:
+    """One longer than any was a traceback."""
+    assert is_config(name)
+    with pytest.raises(UsageError, match="is not a file"):
+        model_of_config(name)
+
+
 def test_what_a_file_leaves_out_is_as_its_class_has_it(tmp_path: Path) -> None:
     """As transformers counts: null heads of keys and values are as many as heads, absent ones the class's."""
     parameters, fields = MODELS["Mistral-7B-v0.1"]
@@ -313,16 +353,18 @@ def test_what_a_file_leaves_out_is_as_its_class_has_it(tmp_path: Path) -> None:
         ({**MAVERICK, "moe_layers": [48]}, "moe_layers is .48., no list of layers from 0 to 47"),
         ({**MAVERICK, "num_local_experts": None}, "'num_local_experts' is missing"),
         ({**OTHERS["gpt-oss-20b"][1], "attention_bias": False}, "attention_bias is false"),
-        ({**MODELS["OLMo-2-7B"][1], "attention_bias": True}, "attention_bias is true"),
-        ({}, "None"),
+        ({**MODELS["gemma-2-9b"][1], "attention_bias": "yes"}, "attention_bias is 'yes', neither true nor false"),
+        ({}, "has no model_type.*count any other as package.module"),
         ([1], "not hold a JSON object"),
         ({"model_type": "llama", "hidden_size": 4096}, "missing"),
         ({**MODELS["Llama-2-7b"][1], "num_hidden_layers": "32"}, "no whole number"),
         ({**MODELS["Llama-2-7b"][1], "num_hidden_layers": -1}, "layers"),
         (
-            {**MODELS["Llama-2-7b"][1], "attention_bias": True},
-            "attention_bias is true.*count any other as package.module",
+            {**OTHERS["AFM-4.5B"][1], "model_type": "helium", "head_dim": 64},
+            "head_dim is 64, and its heads.*count any other as package.module",
         ),
+        ({**OTHERS["internlm3-8b"][1], "mlp_bias": True}, "mlp_bias is true"),
+        ({**OTHERS["opt-6.7b"][1], "_remove_final_layer_norm": True}, "_remove_final_layer_norm is true"),
         ({**MODELS["Mixtral-8x7B-v0.1"][1], "num_experts_per_tok": 9}, "experts"),
         ({**DEEPSEEK, "first_k_dense_replace": 28}, "first_k_dense_replace is 28, of 27 layers"),
         ({**DEEPSEEK, "moe_layer_freq": 2}, "moe_layer_freq is not 1"),
@@ -347,7 +389,6 @@ def test_what_a_file_leaves_out_is_as_its_class_has_it(tmp_path: Path) -> None:
         ({**MODELS["Llama-2-7b"][1], "tie_word_embeddings": "false"}, "neither true nor false"),
         ({**OTHERS["opt-6.7b"][1], "do_layer_norm_before": False}, "do_layer_norm_before is false"),  # as OPT-350M
         ({**OTHERS["opt-6.7b"][1], "word_embed_proj_dim": 512}, "another than hidden_size"),
-        ({**MODELS["Qwen3-8B"][1], "attention_bias": True}, "attention_bias is true"),
         ({**MODELS["pythia-6.9b"][1], "attention_bias": False}, "attention_bias is false"),
     ],
 )

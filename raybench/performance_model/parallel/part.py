@@ -219,10 +219,14 @@ def bubble_share(layout: Layout, accumulation: int) -> float:
 
 
 def stage_imbalance(model: Transformer, layout: Layout) -> float:
-    """How many times as long as the average the last stage takes, which has the output layer beside its layers.
+    """How many times as long as the average the slowest stage takes, for which all others wait.
 
-    All others wait for it. Where it has a layer less than they for it (``layers_of``), that counts.
+    The last one has the output layer beside its layers; where it has a layer less than they for it (``layers_of``),
+    that counts. Where the layers do not fill all places, the others have more of them: DeepSeek-V3's 61 over eight
+    stages of two parts are four a part, of most.
     """
     head = (1 + model.predicting) * model.token_table_parameters / model.computing_parameters
     own, average = layers_of(model, layout, layout.pipeline - 1), model.layers / layout.pipeline
-    return max(1.0, (1 - head) * min(1.0, own / average) + head * layout.pipeline)
+    places = layout.virtual_stages * math.ceil(model.layers / (layout.pipeline * layout.virtual_stages))
+    last = (1 - head) * min(1.0, own / average) + head * layout.pipeline
+    return max(1.0, last, (1 - head) * places / average)

@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
@@ -35,6 +36,7 @@ _SIZES: dict[str, tuple[str, dict[str, int]]] = {
         "mixtral-8x22b",
         {"layers": 64, "hidden": 6144, "heads": 48, "kv_heads": 8, "feedforward": 32768, "vocabulary": 131072},
     ),
+    "kimi-k2": (str(Path(__file__).parent / "kimi-k2.json"), {}),
     "moonlight-16b": ("deepseek-ai/DeepSeek-V2-Lite", {"vocabulary": 163840}),
 }
 # The same program, by its makers and by AWS.

@@ -6,7 +6,13 @@ import pytest
 
 from raybench.errors import UsageError
 from raybench.performance_model.parallel.choice import cut_layouts
-from raybench.performance_model.parallel.part import batches_in_flight, bubble_share, layers_of, part_of
+from raybench.performance_model.parallel.part import (
+    batches_in_flight,
+    bubble_share,
+    layers_of,
+    part_of,
+    stage_imbalance,
+)
 from raybench.performance_model.step.traffic import training_traffic
 from tests.performance_model.parallel.cut_models import (
     LLAMA,
@@ -103,3 +109,17 @@ def test_of_two_places_left_over_the_outer_stages_have_one_each(layers: int, sta
         assert second > batches_in_flight(where, 0, 1 << 10) * each[0]
         full = memory(model, where).activations / memory(replace(model, layers=each[1] * stages), where).activations
         assert full == pytest.approx(second / (stages * each[1]), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("layers", "stages", "parts", "times"),
+    [(64, 8, 2, 1.0), (61, 8, 2, 64 / 61), (61, 8, 1, 64 / 61), (61, 4, 4, 64 / 61), (34, 8, 2, 48 / 34)],
+    ids=["all full", "four a part", "eight a stage", "16 a stage", "three a part: six a stage"],
+)
+def test_all_stages_wait_for_those_with_more_layers_than_the_average(
+    layers: int, stages: int, parts: int, times: float
+) -> None:
+    """Of a model whose output layer is next to nothing; the slowest is meant, a program may cut better."""
+    model = replace(LLAMA, layers=layers, vocabulary=64)
+    where = layout(64, pipeline=stages, virtual_stages=parts)
+    assert stage_imbalance(model, where) == pytest.approx(times, rel=2e-3)

@@ -27,7 +27,7 @@ _UPLOAD_OTHERS = frozenset(
     {
         *("ai-modelscope", "amd", "casperhansen", "huggyllama", "hugging-quants", "llm-research", "lmstudio-community"),
         *("mistral-community", "mlx-community", "modelcloud", "modelscope", "neuralmagic", "nousresearch", "nvidia"),
-        *("redhatai", "thebloke", "unsloth"),
+        *("redhatai", "thebloke", "unsloth", "zai-org", "zhipuai", "coherelabs", "shanghai_ai_laboratory"),
     }
 )
 
@@ -96,7 +96,8 @@ def _ids() -> Mapping[str, str]:
     found = {}
     for model_id, model in released_models().items():
         owner, _, own_name = model_id.lower().partition("/")
-        for name in (own_name, *model.get("names", ())):
+        named = (own_name, *model.get("names", ()))
+        for name in (*named, *(one.partition("/")[2] for one in named if "/" in one)):
             found[name] = found[f"{owner}/{name}"] = model_id
     plain = {plain_name(name): model_id for name, model_id in found.items()}
     return plain | found

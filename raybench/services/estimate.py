@@ -110,6 +110,11 @@ class EstimateOptions:
     mean_tokens: int | None = None
     measured: "tuple[MeasuredRun, ...]" = ()
 
+    def __post_init__(self) -> None:
+        from raybench.performance_model.programs.optimizer_names import optimizer_named
+
+        object.__setattr__(self, "optimizer", optimizer_named(self.optimizer))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedEstimate:

@@ -66,9 +66,36 @@ def test_adapters_outside_of_the_blocks_are_said_to_be_left_out() -> None:
         estimate(EstimateOptions(lora_rank=8, lora_targets="lm_head"))
 
 
-def test_all_linear_is_every_layer() -> None:
-    named = estimate_request(EstimateOptions(lora_rank=8, lora_targets="all-linear"))
+@pytest.mark.parametrize("name", ["all-linear", "all"])
+def test_all_linear_is_every_layer(name: str) -> None:
+    named = estimate_request(EstimateOptions(lora_rank=8, lora_targets=name))
     assert named.setup == estimate_request(EstimateOptions(lora_rank=8)).setup
+
+
+@pytest.mark.parametrize(
+    ("name", "optimizer"),
+    [
+        ("adamw_torch", "adamw"),
+        ("adamw_torch_fused", "adamw"),
+        ("adamw_bnb_8bit", "adamw-8bit"),
+        ("adamw_8bit", "adamw-8bit"),
+        ("paged_adamw_32bit", "paged-adamw"),
+        ("paged_adamw_8bit", "paged-adamw-8bit"),
+        ("PagedAdamW8bit", "paged-adamw-8bit"),
+        ("sgd", "sgd"),
+    ],
+)
+def test_an_optimizer_is_found_by_the_name_that_its_program_has(name: str, optimizer: str) -> None:
+    assert estimate_request(EstimateOptions(optimizer=name)).setup.optimizer == optimizer
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("lion_8bit", "momentum has its memory"), ("adafactor", "sgd has nearly"), ("adamw_torch_4bit", "adamw-8bit")],
+)
+def test_an_optimizer_that_is_not_estimated_is_refused_with_what_comes_near(name: str, near: str) -> None:
+    with pytest.raises(UsageError, match=rf"no optimizer '{name}'.*{near}"):
+        EstimateOptions(optimizer=name)
 
 
 def test_a_product_of_three_layers_is_said_to_be_counted_as_three() -> None:

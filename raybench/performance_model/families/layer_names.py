@@ -48,7 +48,7 @@ OUTER = frozenset(
         *("word_embeddings", "router", "shared_expert_gate", "tok_embeddings"),
     }
 )
-ALL = "all-linear"
+ALL = ("all-linear", "all")  # of peft, and of LLaMA-Factory
 NO_LAYER = "LoRA targets without a layer"  # of a request's basis: what is told of them
 
 
@@ -71,10 +71,10 @@ def layers_named(model: Transformer, names: Sequence[str]) -> Targets:
     """The layers that such names mean, as peft has them (``tuners/tuners_utils.py``).
 
     A name that no layer has is left out, as there, unless none has one: then all stay as they are, and who counts the
-    adapters refuses them. ``all-linear``: every linear layer, no target.
+    adapters refuses them. ``all-linear`` and ``all``: every linear layer, no target.
     """
     own = {name for kind in model.kinds() for name in kind.linears()}
-    if ALL in names:
+    if set(ALL) & set(names):
         return Targets(layers=())
     meant = {**_LAYERS, **_OF_FAMILY.get(model.family, {})}
     found: dict[str, None] = {}

@@ -53,6 +53,8 @@ def test_a_preset_has_the_shape_of_the_released_model_of_its_name() -> None:
         ("TheBloke/Mistral-7B-Instruct-v0.2-GPTQ", "mistralai/Mistral-7B-v0.1"),
         ("RedHatAI/Qwen2.5-7B-Instruct-quantized.w4a16", "Qwen/Qwen2.5-7B"),
         ("nvidia/Llama-3.1-8B-Instruct-FP8", "meta-llama/Llama-3.1-8B"),
+        ("unsloth/DeepSeek-R1-Distill-Llama-8B-unsloth-bnb-4bit", "meta-llama/Llama-3.1-8B"),
+        ("ZhipuAI/glm-4-9b-chat", "THUDM/glm-4-9b"),
         ("somebody/Qwen2.5-32B-bnb-4bit", None),
         ("unsloth/Qwen2.5-33B-bnb-4bit", None),
         ("mistralai/Mistral-Small-24B-Instruct-2503", None),  # another release

@@ -284,6 +284,21 @@ def test_a_plans_way_has_what_was_measured_of_it(tmp_path: Path) -> None:
     assert "raybench plan, measured of ddp: step time" in text
 
 
+def test_a_result_of_full_shards_by_pytorch_stands_where_torchtitan_s_would(tmp_path: Path) -> None:
+    """They may fit, torchtitan's do: that way alone was there, and what was measured was of another setting."""
+    asked = ("llama-8b", "--node-type", "p5.48xlarge", "--sequence-length", "8192")
+    (way,) = (one for one in told(*asked, command=plan)["ways"] if one["strategy"] == "fsdp" and "none" in str(one))
+    options = {"model": "llama-8b", "batch_size": 1, "sequence_length": 8192, "accumulate": way["accumulation"]}
+    took = {"launches": ((4.0,) * 50,), "rank_seconds": (4.0,) * 8}
+    path = written(tmp_path, training(name="fsdp", options={**options, "reduce_each": True}, **took))
+    found = told(*asked, "--result", path, command=plan)
+    (one,) = found["measured"]
+    assert (one["way"], one["taken"][0]) == ("fsdp", "step time")
+    (own,) = (way for way in found["ways"] if way["measured_by"])
+    assert own["fits"]
+    assert own["command"].startswith("raybench train")
+
+
 def test_a_plan_takes_fewer_samples_where_a_memory_run_was_refused(tmp_path: Path) -> None:
     asked = ("gpt2", "--gpu", "H100", "--gpus-per-node", "1", "--sequence-length", "1024", "--samples-per-step", "8")
     found = told(*asked, "--result", written(tmp_path, memory({4: 3.0, 8: None}), ranks=1), command=plan)

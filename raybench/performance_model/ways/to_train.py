@@ -22,6 +22,7 @@ def ways_to_train(
     as_run: AsRun = lambda request: request,
     fitting_only: bool = False,
     on_sagemaker: bool = False,
+    is_measured: bool = False,
 ) -> tuple[Way, ...]:
     """All ways, those that fit first, the fastest of them first; then those that may fit; then by the memory needed.
 
@@ -34,13 +35,14 @@ def ways_to_train(
     of Megatron-LM's, half of the blocks recomputed, and modules that are asked for in place of nothing.
     ``as_run``: a way that cuts nothing with what is known of how it is run.
     ``fitting_only``: no other ways than those that are sure to fit, which is much faster. ``on_sagemaker``: the machine
-    is one of AWS, so that SageMaker's library is an answer.
+    is one of AWS, so that SageMaker's library is an answer. ``is_measured``: runs by raybench train are given, which
+    may be of PyTorch's own full shards: these stay.
     Raises UsageError for samples that no way can spread over its replicas.
     """
     samples, rest = divmod(samples_per_step, request.layout.world_size)
     plain_ways = () if rest else (largest_way(as_run(one), samples, fitting_only) for one in uncut_requests(request))
     ways = [way for way in plain_ways if way is not None]
-    ways = ways if rest else with_torchtitan(request, samples, ways)
+    ways = ways if rest or is_measured else with_torchtitan(request, samples, ways)
     if cut and request.memory_bytes is not None:
         plain = max((preference(way) for way in ways if way.fits), default=0.0)
         spread = cut_requests(request, on_sagemaker=on_sagemaker)
@@ -60,11 +62,14 @@ def any_fits(
     cut: bool = True,
     as_run: AsRun = lambda request: request,
     on_sagemaker: bool = False,
+    is_measured: bool = False,
 ) -> bool:
     """Whether one of ``ways_to_train`` is sure to fit; none is estimated behind the first that does."""
     samples, rest = divmod(samples_per_step, request.layout.world_size)
     plain_ways = () if rest else (largest_way(as_run(one), samples, True) for one in uncut_requests(request))
-    if any(way is not None for way in plain_ways) or (not rest and with_torchtitan(request, samples, ())):
+    if any(way is not None for way in plain_ways):
+        return True
+    if not (rest or is_measured) and with_torchtitan(request, samples, ()):
         return True
     if not cut or request.memory_bytes is None:
         return False

@@ -37,7 +37,8 @@ class PlanOptions:
     """A model and a machine as ``raybench plan --help`` says of each. ``machine``: what ``raybench estimate`` takes.
 
     ``tokens``: of the whole training; ``samples`` and ``epochs`` give them as well. Deadline in seconds. ``own_runs``:
-    what the machine's ``measured`` and results say of other trainings.
+    what the machine's ``measured`` and results say of other trainings. ``is_measured``: results of trainings or memory
+    are given.
     """
 
     machine: EstimateOptions
@@ -50,6 +51,7 @@ class PlanOptions:
     deadline_seconds: float | None = None
     budget: float | None = None
     own_runs: "tuple[OwnRun, ...]" = ()
+    is_measured: bool = False
 
 
 def training_plan(options: PlanOptions) -> "TrainingPlan":
@@ -139,7 +141,8 @@ def _with_own_runs(options: PlanOptions, settings: "tuple[Setting, ...]") -> Pla
     """With what the runs that are given say, of the machine as it is asked about: other numbers of nodes are tried."""
     if not settings and not options.machine.measured:
         return options
-    return replace(options, own_runs=own_runs_of(_machine(options), settings, estimate_request, of_plan=True))
+    runs = own_runs_of(_machine(options), settings, estimate_request, of_plan=True)
+    return replace(options, own_runs=runs, is_measured=bool(settings))
 
 
 def _request(options: PlanOptions) -> "EstimateRequest":
@@ -188,7 +191,8 @@ def _run_with(options: PlanOptions) -> dict[str, Any]:
         return as_run(one, is_trained=trained and one.program is None)
 
     named = options.machine.node_type
-    return {"as_run": run, "on_sagemaker": named is not None and node_type_named(named).is_of_aws}
+    on_aws = named is not None and node_type_named(named).is_of_aws
+    return {"as_run": run, "on_sagemaker": on_aws, "is_measured": options.is_measured}
 
 
 def _as_started(best: "Way", request: "EstimateRequest") -> tuple[str, ...]:

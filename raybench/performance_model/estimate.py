@@ -161,12 +161,19 @@ class Estimate:
     @property
     def computation_seconds(self) -> tuple[float, float] | None:
         """Computation of a step, fastest and slowest, over all values of open options as the step's bounds."""
+        if self._computation is None:
+            return None
+        return _outermost(self._computation, self.meant_computation)
+
+    @property
+    def _computation(self) -> tuple[float, float] | None:
+        """The same of the request as it stands."""
         if self.fastest is None or self.slowest is None:
             return None
         low, high = self.fastest.compute, self.slowest.compute
         if self.fitted and not self._is_given:
             low, high = self._corrected(low, self.fitted[0][0].compute, high)
-        return _outermost((low, high), self.meant_computation)
+        return low, high
 
     @property
     def efficiency_range(self) -> tuple[float, float]:
@@ -211,14 +218,19 @@ class Estimate:
 
     @property
     def _own_seconds(self) -> tuple[float, float] | None:
-        """Of the request as it stands."""
-        if self.fastest is None or self.slowest is None:
+        """Of the request as it stands; no step is faster than its computation is at its fastest.
+
+        Errors are added as squares, so that what may be hidden or not (activations that go to the CPU and back, a
+        hundred times as long) moves the fastest step as well.
+        """
+        if self.fastest is None or self.slowest is None or self._computation is None:
             return None
         if self._is_given:
             bounds = [self._between(self.fastest, self.slowest)]
         else:
             bounds = [self._around(*steps) for steps in self.fitted]
-        return min(low for low, _ in bounds), max(high for _, high in bounds) * self.pressed_times
+        least = max(min(low for low, _ in bounds), self._computation[0])
+        return least, max(high for _, high in bounds) * self.pressed_times
 
     @property
     def likely_step_seconds(self) -> float | None:

@@ -59,6 +59,7 @@ _FSDP2 = (
     *("prime-rl docs", "OLMo-core commits", "AMD MAD torchtune on MI350X", "torchtune README, optimization flags"),
     *("ezpz agpt-2b across machines", "TP benchmarking tool (Qwen3-32B, TP 8)", "IDRIS fine-tuning"),
     "TRL chunked loss",
+    "torchtitan pulls of 2024 and 2025",
 )
 # Whose configurations have layers captured as CUDA graphs.
 _CAPTURED = (

@@ -45,7 +45,7 @@ def observed() -> list[Observation]:
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 208
+    assert len({run.source for run in RUNS}) == 209
     assert len(observed()) == 911
 
 

@@ -160,12 +160,15 @@ def most_setup(setup: TrainingSetup) -> TrainingSetup:
     """The setup with what takes most: of a compiled model a loss that is computed outside of it, unless that is known.
 
     Programs that compile block by block leave it out: PrimeIntellect-ai/prime-rl, whose cross entropy on logits in fp32
-    took twice the memory of a compiled one. A loop of one's own may hold its logits.
+    took twice the memory of a compiled one; torchtitan up to April 2025, where no release of it is said. A loop of
+    one's own may hold its logits.
     """
     if setup.takes_fused_loss:
         return replace(setup, loss_at_most=True)
     if setup.compiles_loss and setup.loss_open:
         return replace(setup, loss="transformers")
+    if setup.compiled and setup.loss_open and setup.loss == "fused":
+        return replace(setup, loss="plain", loss_open=False)  # of an open one that is plain it would be compiled
     return replace(setup, own_loop=False, keeps_logits=setup.own_loop) if setup.own_loop else setup
 
 

@@ -30,7 +30,9 @@ def test_what_a_program_has_is_taken_with_the_file_that_says_so() -> None:
     (fast, slow), (least, most) = found["step_seconds"], said["step_seconds"]
     assert fast == pytest.approx(least, rel=0.05)  # but for the loss and the optimizer
     assert most < slow < 1.25 * most  # by torchtitan's own published step times
-    assert found["memory"]["peak"] <= said["memory"]["peak"]
+    assert found["memory"]["likely_peak"] <= said["memory"]["peak"]
+    of_release = told(*ON_64, "--program", "torchtitan==0.2", "--compile")["memory"]
+    assert of_release["peak"] <= said["memory"]["peak"] < found["memory"]["peak"]  # not compiled before 0.1
 
 
 def test_without_a_program_nothing_is_taken() -> None:

@@ -66,8 +66,9 @@ def test_with_the_program_memory_is_nearly_as_near_as_by_hand() -> None:
 
 def test_with_the_program_less_is_open_and_no_more_step_times_are_outside() -> None:
     bare, named = of("nothing said"), of("program")
-    # 0.02 more since NeMo's gradients and fp32 weights are open: its own performance recipes halve both
-    assert known(middle(row.openness for row in named)) <= 1.07 < known(middle(row.openness for row in bare))
+    # 0.02 more since NeMo's gradients and fp32 weights are open: its own performance recipes halve both; 0.01 more
+    # since torchtitan's loss may be that of before April 2025
+    assert known(middle(row.openness for row in named)) <= 1.08 < known(middle(row.openness for row in bare))
     assert known(middle(row.width for row in named)) <= 0.93 * known(middle(row.width for row in bare))
     inside = [sum(bool(row.inside) for row in rows) for rows in (bare, named)]
     assert inside[1] >= inside[0]

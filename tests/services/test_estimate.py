@@ -90,6 +90,21 @@ def test_an_optimizer_that_is_aware_of_precision_has_whole_weights_beside_fp8() 
     assert reports[0].memory.optimizer_state == reports[1].memory.optimizer_state
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"strategy": "zero3", "gradient_dtype": "bf16"},
+        {"strategy": "fsdp", "parameter_dtype": "bf16", "gradient_dtype": "bf16"},
+        {"strategy": "ddp", "gradient_dtype": "fp32"},
+    ],
+)
+def test_a_type_of_gradients_that_is_so_anyway_may_be_said(options: dict[str, Any]) -> None:
+    said, unsaid = (estimate(EstimateOptions(**{**ON_EIGHT, **options, **more})).report
+                    for more in ({}, {"gradient_dtype": None}))  # fmt: skip
+    assert said.memory.gradients == unsaid.memory.gradients
+    assert said.memory.peak == unsaid.memory.peak
+
+
 NVIDIAS: dict[str, Any] = {"gpu": "h100", "memory": "80G", "program": "nemo", "strategy": "zero1"}
 
 
@@ -192,7 +207,9 @@ _OF_COST = ("per_epoch", "per_million_tokens")
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"gradient_dtype": "bf16"}, "of zero1 and zero2"),
+        ({"gradient_dtype": "bf16"}, "of zero1 and zero2; with ddp gradients are in fp32 here"),
+        ({"gradient_dtype": "fp32", "strategy": "zero3"}, "with zero3 gradients are in bf16 here"),
+        ({"gradient_dtype": "bf16", "strategy": "fsdp"}, "with fsdp gradients are in fp32 here"),
         ({"use_precision_aware_optimizer": True, "strategy": "zero2"}, "take zero1 or fsdp"),
         ({"use_precision_aware_optimizer": True, "strategy": "zero1", "dtype": "fp32"}, "take --dtype bf16"),
         ({"use_precision_aware_optimizer": True, "parameter_dtype": "bf16", "strategy": "fsdp"}, "fp32 weights"),

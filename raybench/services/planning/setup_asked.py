@@ -178,10 +178,13 @@ def _gradient_bytes(options: "EstimateOptions", strategy: "Strategy", *, is_mega
     arguments.py: ``accumulate_allreduce_grads_in_fp32`` is set with bf16 alone).
     """
     if options.gradient_dtype is not None:
-        if strategy not in ("zero1", "zero2"):
+        own_type, of = options.parameter_dtype or USUAL_DTYPE, "--parameter-dtype"
+        if strategy == "zero3":  # deepspeed/runtime/engine.py, get_data_types: that of the computation unless told
+            own_type, of = options.dtype, "--dtype"
+        if strategy not in ("zero1", "zero2") and BYTES[options.gradient_dtype] != BYTES[own_type]:
             raise UsageError(
-                f"--gradient-dtype is of zero1 and zero2; with {strategy} gradients have the parameters' type "
-                "(--parameter-dtype), and FSDP reduces them in --reduce-dtype"
+                f"--gradient-dtype is of zero1 and zero2; with {strategy} gradients are in {own_type} here ({of}), "
+                "and FSDP reduces them in --reduce-dtype"
             )
         return BYTES[options.gradient_dtype]
     cut = options.tensor_parallel * options.pipeline_parallel * options.context_parallel * options.expert_parallel > 1

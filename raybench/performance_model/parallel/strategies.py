@@ -1,5 +1,6 @@
 """How replicas share a model, by the names that programs have for it."""
 
+import re
 from typing import Literal
 
 from raybench.errors import unknown_name
@@ -24,6 +25,8 @@ STRATEGY_ALIASES: dict[str, Strategy] = {
     "hybrid-shard": "fsdp-hybrid",
     "hsdp": "fsdp-hybrid",
 }
+# deepspeed_zero3, deepspeed_stage_3 (Lightning), ds_z3 (LLaMA-Factory), stage2 (PaddleNLP)
+_STAGE = re.compile(r"(?:(?:deepspeed|ds)-)?(?:zero|z|stage|zero-stage)-?([123])")
 _ADAPTERS = {
     "lora": "adapters are --lora-rank 16, with any of them",
     "qlora": "adapters over 4-bit weights are --qlora --lora-rank 16, with any of them",
@@ -43,6 +46,8 @@ def strategy_named(name: str) -> Strategy:
     """A strategy by its name, or by that of another framework. Raises UsageError for one that there is not."""
     key = _key(name)
     found = STRATEGY_ALIASES.get(key) or next((one for one in STRATEGIES if one == key), None)
+    stage = _STAGE.fullmatch(key)
+    found = next((one for one in STRATEGIES if stage and one == f"zero{stage[1]}"), found)
     if found is None:
         adapters = _ADAPTERS.get(key, "")
         raise unknown_name("strategy", name, (*STRATEGIES, *STRATEGY_ALIASES), else_=adapters)

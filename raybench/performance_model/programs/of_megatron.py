@@ -74,6 +74,7 @@ GPT_NEOX = Program(
     aliases=("neox", "pythia"),
     lacks=(compiles_functions_alone("megatron/training.py"),),
     strategies=("ddp", "zero1", "zero2"),
+    unplanned=("zero3",),  # megatron/training.py, zero_stage
     cuts=("tensor", "pipeline"),
     settings=(
         "train_micro_batch_size_per_gpu={batch} gradient_accumulation_steps={accumulation} "

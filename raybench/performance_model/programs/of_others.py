@@ -128,6 +128,7 @@ VERL = Program(
 OPENRLHF = Program(
     name="openrlhf",
     title="OpenRLHF",
+    unplanned=("zero1",),  # openrlhf/cli/train_sft.py, --ds.zero_stage
     strategies=("zero2", "zero3"),
     cuts=("tensor", "context"),
     methods=("full", "lora", "qlora"),

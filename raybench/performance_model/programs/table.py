@@ -168,6 +168,9 @@ KIN: tuple[tuple[str, ...], ...] = (
     ("torchtitan", "torchtune", "nemo-automodel", "prime-rl"),
     ("deepspeed-chat", "deepspeed", "transformers"),
     ("unsloth", "trl", "axolotl", "llama-factory"),
+    ("ms-swift", "megatron-lm"),
+    ("verl", "megatron-lm"),
+    ("gpt-neox", "megatron-deepspeed", "deepspeed", "transformers"),
 )
 
 
@@ -180,5 +183,6 @@ def program_named(asked: str) -> Program:
     key = name.strip().lower().replace("_", "-").replace(" ", "-")
     found = next((one for one in PROGRAMS if key in one.names), None)
     if found is None:
-        raise unknown_name("program", name, every_name(PROGRAMS))
+        other = "without it, options say what another decides"
+        raise unknown_name("program", name, every_name(PROGRAMS), else_=other)
     return found if release is None else of_release(found, key, release)

@@ -46,7 +46,10 @@ def test_a_plan_refuses_an_option_that_its_program_has_not() -> None:
 
 
 def test_an_unknown_program_is_answered_with_the_nearest_and_all() -> None:
-    nearest = r"no program 'torchtitn'; did you mean 'torchtitan' or 'torchtune'\? There are: .*megatron"
+    nearest = (
+        r"no program 'torchtitn'; without it, options say what another decides; "
+        r"did you mean 'torchtitan' or 'torchtune'\? There are: .*megatron"
+    )
     with pytest.raises(UsageError, match=nearest):
         told("--program", "torchtitn")
 
@@ -88,6 +91,8 @@ def test_what_a_program_has_not_is_refused(program: str, arguments: tuple[str, .
         ("torchtitan", ("--lora-rank", "8", "--strategy", "fsdp"), "; torchtune trains so (--program torchtune)"),
         ("megatron-lm", ("--strategy", "zero2"), "; Megatron-DeepSpeed trains so (--program megatron-deepspeed)"),
         ("nanogpt", ("--lora-rank", "8"), "it has full"),
+        ("gpt-neox", ("--lora-rank", "8", "--strategy", "zero1"), "; DeepSpeed trains so (--program deepspeed)"),
+        ("ms-swift", ("--tp", "4", "--strategy", "ddp"), "; Megatron-LM trains so (--program megatron-lm)"),
     ],
 )
 def test_who_can_is_named_beside_what_a_program_cannot(program: str, arguments: tuple[str, ...], other: str) -> None:
@@ -116,6 +121,17 @@ def test_megatron_has_fsdp_and_no_plan_tries_it(program: str) -> None:
     )
     assert found["strategy"] == "fsdp"
     assert {way["strategy"] for way in planned(*PLAN, "--program", program)["ways"]} <= {"ddp", "zero1"}
+
+
+@pytest.mark.parametrize(
+    ("program", "strategy", "other"), [("openrlhf", "zero1", "ddp"), ("gpt-neox", "zero3", "fsdp")]
+)
+def test_stages_that_a_program_has_and_no_plan_tries(program: str, strategy: str, other: str) -> None:
+    asked = ("--model", "llama-8b", "--world-size", "8", "--gpu", "H100", "--program", program)
+    assert told(*asked, "--strategy", strategy)["strategy"] == strategy
+    assert strategy not in {way["strategy"] for way in planned(*PLAN, "--program", program)["ways"]}
+    with pytest.raises(UsageError, match=f"has no {other}"):
+        told(*asked, "--strategy", other)
 
 
 @pytest.mark.parametrize("program", ["torchtune", "litgpt", "verl", "prime-rl", "fms-fsdp"])

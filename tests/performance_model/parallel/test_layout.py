@@ -127,6 +127,10 @@ def test_gradients_of_a_cut_model_are_reduced_among_those_that_hold_the_same() -
         ("ZeRO-1", "zero1"),
         ("distributed-optimizer", "zero1"),
         ("hsdp", "fsdp-hybrid"),
+        ("deepspeed_zero3", "zero3"),
+        ("deepspeed_stage_2", "zero2"),
+        ("ds_z3", "zero3"),
+        ("stage1", "zero1"),
     ],
 )
 def test_strategies_have_the_names_of_other_frameworks(name: str, strategy: str) -> None:
@@ -160,3 +164,5 @@ def test_parameters_cannot_leave_a_replica() -> None:
         replace(SETUP, selective=True, checkpointing=True)
     with pytest.raises(UsageError, match="no strategy"):
         strategy_named("zero4")
+    with pytest.raises(UsageError, match="no strategy"):
+        strategy_named("ds_z3_offload")  # which --cpu-offload says

@@ -52,6 +52,11 @@ def linked_layout(request: EstimateRequest) -> Layout:
     return replace(layout, ranks_per_node=nodes * layout.ranks_per_node)
 
 
+def exchanges_over_nodes(request: EstimateRequest) -> bool:
+    """Whether tokens leave a node for their experts, or a rack whose nodes NVLink joins."""
+    return request.model.experts > 0 and linked_layout(request).expert_group.nodes > 1
+
+
 def linked_network(request: EstimateRequest) -> Network | None:
     """The network between such nodes: the NICs of all of a rack's nodes together."""
     network = request.network

@@ -12,6 +12,7 @@ from typing import Any
 from raybench.performance_model.step.attention import may_be_masked
 from raybench.performance_model.step.forms import layouts_meant
 from raybench.performance_model.step.heaviest import heaviest
+from raybench.performance_model.step.links import exchanges_over_nodes
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.spreads import may_overlap
 
@@ -21,6 +22,7 @@ _FASTEST: dict[str, Any] = {
     "compiled": True,
     "native_attention": True,
     "overlaps": True,
+    "sends_once": True,
 }
 _TUNED: dict[str, Any] = _FASTEST | {"compiled": False}  # whose bounds are others than those of what is compiled
 _COMPILED: dict[str, Any] = _FASTEST | {"kernels": "plain"}  # of old GPUs these may store no scores, fused ones do
@@ -30,6 +32,7 @@ _SLOWEST: dict[str, Any] = {
     "compiled": False,
     "native_attention": False,
     "overlaps": False,
+    "sends_once": False,
 }
 
 
@@ -66,6 +69,7 @@ def _open(request: EstimateRequest) -> frozenset[str]:
         "compiled": setup.compiled is None,
         "native_attention": setup.native_attention is None,
         "overlaps": may_overlap(setup, request.layout),
+        "sends_once": setup.sends_once is None and exchanges_over_nodes(request),
     }
     return frozenset(name for name, value in is_open.items() if value)
 

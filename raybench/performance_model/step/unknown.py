@@ -7,7 +7,7 @@ from raybench.performance_model.parallel.part import BATCHES_PER_STAGE, bubble_s
 from raybench.performance_model.parallel.strategies import WITHOUT_PIPELINE
 from raybench.performance_model.step.attention import may_be_masked
 from raybench.performance_model.step.forms import layouts_meant
-from raybench.performance_model.step.links import fabrics_of, has_open_fabric, linked_layout
+from raybench.performance_model.step.links import exchanges_over_nodes, fabrics_of, has_open_fabric
 from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.spreads import may_overlap, unpublished
@@ -68,14 +68,10 @@ def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
         "--dropout": not request.dropout_known,
         "--lora-dropout": setup.lora_rank > 0 and not request.adapter_dropout_known,
         "--expert-tensor-parallel": len(layouts_meant(request.model, request.layout)) > 1,
-        "--token-dispatcher": setup.sends_once is None and _exchanges_over_nodes(request),
+        "--token-dispatcher": setup.sends_once is None and exchanges_over_nodes(request),
         "--force-load-balancing": setup.is_balanced is None and request.model.experts > 0 and request.layout.expert > 1,
     }
     return tuple(name for name, is_open in open_options.items() if is_open)
-
-
-def _exchanges_over_nodes(request: EstimateRequest) -> bool:
-    return request.model.experts > 0 and linked_layout(request).expert_group.nodes > 1
 
 
 def unsaid_of_memory(request: EstimateRequest) -> tuple[str, ...]:

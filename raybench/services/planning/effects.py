@@ -10,10 +10,16 @@ if TYPE_CHECKING:
     from raybench.performance_model.step.request import EstimateRequest
     from raybench.services.estimate import EstimateOptions
 
+_UNSHARED = "is of experts that ranks share (--expert-parallel), and there are none"
+
 
 def check_effects(options: "EstimateOptions", request: "EstimateRequest") -> None:
     """Raises UsageError for the first option that was given and is of another training, with what it is of."""
-    for name, why in (*_of_strategies(options, request), *_of_parts(options, request)):
+    for name, why in (
+        *_of_strategies(options, request),
+        *_of_experts(options, request),
+        *_of_parts(options, request),
+    ):
         raise UsageError(f"{name} {why}; leave it out")
 
 
@@ -32,6 +38,17 @@ def _of_strategies(options: "EstimateOptions", request: "EstimateRequest") -> "I
         yield "--reduce-dtype", f"is of fsdp, or of a model that is cut, {has}{instead}"
 
 
+def _of_experts(options: "EstimateOptions", request: "EstimateRequest") -> "Iterator[tuple[str, str]]":
+    if options.expert_tensor_parallel is not None and not request.model.experts:
+        yield "--expert-tensor-parallel", f"is of experts, and {request.model.name} has none"
+    if request.model.experts and options.expert_parallel > 1:
+        return
+    if options.token_dispatcher is not None:
+        yield "--token-dispatcher", _UNSHARED
+    if options.force_load_balancing is not None:
+        yield "--force-load-balancing", _UNSHARED
+
+
 def _of_parts(options: "EstimateOptions", request: "EstimateRequest") -> "Iterator[tuple[str, str]]":
     if options.lora_dropout is not None and not options.lora_rank:
         yield "--lora-dropout", "is of LoRA, and there is no --lora-rank"
@@ -39,8 +56,6 @@ def _of_parts(options: "EstimateOptions", request: "EstimateRequest") -> "Iterat
         yield "--autocast", "is of LoRA, and there is no --lora-rank"
     if options.sequence_parallel is not None and options.tensor_parallel == 1:
         yield "--sequence-parallel", "is of --tensor-parallel, and that is 1"
-    if options.expert_tensor_parallel is not None and not request.model.experts:
-        yield "--expert-tensor-parallel", f"is of experts, and {request.model.name} has none"
     if options.native_attention and options.no_flash_attention:
         yield "--native-attention", "is of a fused kernel, and --no-flash-attention has none"
     if options.masked_attention and options.context_parallel > 1:

@@ -70,6 +70,15 @@ def test_a_token_goes_once_to_each_node_or_each_copy_of_it_by_nccl(dispatcher: s
     assert {one.most_times for one in inside.traffic.messages if one.operation == "all_to_all"} == {1.0}
 
 
+def test_where_nobody_says_who_sends_tokens_the_bounds_hold_for_either() -> None:
+    row = next(row for row in ROWS if row["source"].startswith("XTuner") and row["expert"] == "32")
+    either, by_nccl, once = (
+        estimated({**row, "dispatcher": said}).step_seconds or (math.inf, 0.0) for said in ("", "alltoall", "deepep")
+    )
+    assert either == pytest.approx((once[0], by_nccl[1]))
+    assert once[1] < by_nccl[1]
+
+
 def test_experts_that_are_not_forced_to_be_balanced_may_wait_for_the_one_with_most_tokens() -> None:
     """Only where ranks share them; the likely step is the same."""
     row = next(row for row in ROWS if row["gpu"] == "H100" and row["expert"] == "8")

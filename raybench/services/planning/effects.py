@@ -18,7 +18,7 @@ def check_effects(options: "EstimateOptions", request: "EstimateRequest") -> Non
     for name, why in (
         *_of_strategies(options, request),
         *_of_experts(options, request),
-        *_of_parts(options, request),
+        *_of_parts(options),
     ):
         raise UsageError(f"{name} {why}; leave it out")
 
@@ -49,7 +49,7 @@ def _of_experts(options: "EstimateOptions", request: "EstimateRequest") -> "Iter
         yield "--force-load-balancing", _UNSHARED
 
 
-def _of_parts(options: "EstimateOptions", request: "EstimateRequest") -> "Iterator[tuple[str, str]]":
+def _of_parts(options: "EstimateOptions") -> "Iterator[tuple[str, str]]":
     if options.lora_dropout is not None and not options.lora_rank:
         yield "--lora-dropout", "is of LoRA, and there is no --lora-rank"
     if options.autocast is not None and not options.lora_rank:

@@ -305,7 +305,8 @@ def passing_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """
     stream = setup.residual_bytes + (setup.compute_bytes if setup.residual_bytes != setup.compute_bytes else 0)
     frozen = "down_proj" not in inputs_kept(model, setup)  # whose input is not there to be let go
-    inner = ((2 if model.gated else 1) + frozen) * model.feedforward * setup.compute_bytes
+    in_place = setup.has_ligers_mlp and not model.experts  # over gate and up, which are let go only then
+    inner = ((2 if model.gated and not in_place else 1) + frozen) * model.feedforward * setup.compute_bytes
     inner += model.feedforward * _cast_gradient_bytes(setup)
     scores = _score_gradient_bytes_per_token(model, setup) - feedforward_bytes_per_token(model, setup)
     return model.hidden * stream + max(inner, scores)

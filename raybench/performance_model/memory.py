@@ -284,7 +284,8 @@ class Held:
             away = state + gradients
             return cls(trained=trained, parameters=parameters, gradients=0.0, state=0.0, offloaded=away)
         if is_paged or setup.offload == "optimizer":
-            return cls(trained=trained, parameters=parameters, gradients=gradients, state=0.0, offloaded=state)
+            here = trained * setup.master_bytes if setup.keeps_masters else 0.0
+            return cls(trained=trained, parameters=parameters, gradients=gradients, state=here, offloaded=state - here)
         if setup.offload == "none":
             return cls(trained=trained, parameters=parameters, gradients=gradients, state=state)
         return cls(trained=trained, parameters=0.0, gradients=0.0, state=0.0, offloaded=parameters + gradients + state)

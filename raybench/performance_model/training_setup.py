@@ -64,6 +64,8 @@ class TrainingSetup:
     gradients_kept: bool = True
     # FSDP that reduces in the last micro-batch only, and adds up the gradients of all parameters unsharded until then.
     whole_gradients: bool = False
+    # FSDP reshards after each forward pass in a pipeline too, which programs have to be told (parallel/sharding.py).
+    reshards_in_pipeline: bool = False
     # Shards are gathered on streams of their own, as by FSDP1 and ZeRO-3; the allocator has a pool for each stream.
     on_streams: bool = False
     # Shards in the compute type: the optimizer keeps fp32 copies of them and makes fp32 copies of their gradients in
@@ -241,6 +243,24 @@ class TrainingSetup:
         ``grad_partitions_flat_buffer``); 1 and 2 copy what is reduced to the CPU and keep none (stage_1_and_2.py).
         """
         return self.offload != "none" and (self.strategy == "zero3" or self.is_deepspeeds)
+
+    @property
+    def keeps_masters(self) -> bool:
+        """Whether fp32 weights stay on the GPU when moments are on the CPU: Megatron-Core's distributed optimizer.
+
+        It makes them on the GPU and gives them to its HybridDeviceOptimizer, which copies them to the CPU
+        (core/optimizer/distrib_optimizer.py, ``shard_main_param``), unless --use-precision-aware-optimizer leaves them
+        to that.
+        """
+        return self.offload == "optimizer" and self.is_zero and not self.is_deepspeeds and not self.stores_remainders
+
+    @property
+    def has_ligers_mlp(self) -> bool:
+        """Whether SwiGLU is Liger's or Unsloth's, as lean kernels with a loss in chunks mostly are.
+
+        They write the gradients of gate and up over these (liger_kernel/ops/swiglu.py, unsloth/kernels/swiglu.py).
+        """
+        return self.kernels == "fused" and self.loss == "chunked" and self.keeps_least and not self.compiled
 
     @property
     def is_usual(self) -> bool:

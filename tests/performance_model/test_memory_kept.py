@@ -7,7 +7,7 @@ import pytest
 
 from raybench.hardware.gpus import gpu_for
 from raybench.performance_model.activations import block_activation_bytes_per_token as kept
-from raybench.performance_model.activations import checkpoint_bytes_per_token
+from raybench.performance_model.activations import checkpoint_bytes_per_token, passing_bytes_per_token
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory import estimate_memory
 from raybench.performance_model.model_config import model_of_config
@@ -313,3 +313,29 @@ def test_zero_3_with_an_adam_that_nobody_says_may_have_its_list_or_not() -> None
     known = replace(asked, kernels_known=True, loss_known=True)
     assert least_setup(known).fused_optimizer
     assert not least_setup(replace(known, setup=replace(known.setup, strategy="fsdp"))).fused_optimizer
+
+
+def test_fp32_weights_stay_where_megatron_s_moments_are_on_the_cpu() -> None:
+    """Qwen3 30B by Megatron-Bridge held 43.96 GiB on a rank of 16, and 29.8 with its optimizer on the CPU.
+
+    That is 8 of the 12 bytes of its share: the moments. DeepSpeed has all of them there, and its gradients.
+    """
+    where = Layout(world_size=4, ranks_per_node=4)
+    setup = TrainingSetup(batch_size=1, sequence_length=128, strategy="zero1", kernels="fused", gradient_buffers=True)
+    here, away = (estimate_memory(MODEL, replace(setup, offload=where_), where) for where_ in ("none", "optimizer"))
+    assert away.optimizer_state == pytest.approx(here.optimizer_state / 3, rel=1e-6)
+    remainders = replace(setup, offload="optimizer", stores_remainders=True)
+    assert estimate_memory(MODEL, remainders, where).optimizer_state == 0
+    of_deepspeed = replace(setup, offload="optimizer", gradient_buffers=False, gradient_bytes=2)
+    assert estimate_memory(MODEL, of_deepspeed, where).optimizer_state == 0
+
+
+def test_liger_s_swiglu_writes_gradients_over_what_it_kept() -> None:
+    """Llama 8B of 300,000 tokens on one H200 by ArcticTraining, whose kernels are Liger's, was told 1.28 times."""
+    setup = TrainingSetup(batch_size=1, sequence_length=4096, kernels="fused", loss="chunked", checkpointing=True)
+    liger = heaviest(setup, kernels_known=True, loss_known=True)
+    assert liger.keeps_least
+    assert not heaviest(replace(setup, compiled=True), kernels_known=True, loss_known=True).keeps_least
+    assert not heaviest(replace(setup, lora_rank=16), kernels_known=True, loss_known=True).keeps_least
+    megatron = replace(liger, loss="fused")
+    assert passing_bytes_per_token(MODEL, megatron) - passing_bytes_per_token(MODEL, liger) == 2 * MODEL.feedforward

@@ -12,7 +12,7 @@ from functools import lru_cache
 from raybench.errors import UsageError
 from raybench.performance_model.counted_model import CountedModel
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.parallel.sharding import keeps_gathered
+from raybench.performance_model.parallel.sharding import as_pipelined, keeps_gathered
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import NORMS_OF_PREDICTION, Transformer
 
@@ -188,6 +188,7 @@ def local_setup(setup: TrainingSetup, layout: Layout) -> TrainingSetup:
         setup = replace(setup, gathers_nothing=True)
     if not layout.is_cut:
         return setup
+    setup = as_pipelined(setup, layout)
     return replace(
         setup,
         sequence_length=math.ceil(setup.sequence_length / layout.context),

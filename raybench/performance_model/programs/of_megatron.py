@@ -32,6 +32,12 @@ OF_MEGATRON_CORE: tuple[Fact, ...] = (
     Fact(name="masked_attention", value=False, source=f"{_OF_MEGATRON}/transformer/enums.py, AttnMaskType.causal"),
     FUSED_ADAM,
     JOINED_PROJECTIONS,
+    Fact(
+        name="has_8bit_inputs",
+        value=True,
+        source="transformer_engine/pytorch/module/linear.py, which saves its input as it was quantized",
+        needs={"dtype": "fp8", "kernels": "fused"},
+    ),
 )
 
 MEGATRON_BRIDGE = Program(
@@ -46,6 +52,8 @@ MEGATRON_BRIDGE = Program(
     selective="it computes attention again alone, of which flash attention keeps next to nothing",
     recomputes_modules=True,
     predicts_ahead=True,  # megatron/core/transformer/multi_token_prediction.py
+    # src/megatron/bridge/models/transformer_config.py, _set_moe_expert_tensor_parallel_default
+    usually_whole_experts=True,
     settings="train.micro_batch_size={batch} train.global_batch_size={samples} model.seq_length={length}",
     facts=(
         Fact(name="kernels", value="fused", source="src/megatron/bridge/models/gpt_provider.py, "

@@ -53,8 +53,8 @@ _WITHOUT_ATTENTION: tuple[Fact, ...] = (
     *TRAINER_OF_RELEASES,
     Fact(name="reduce_bytes", value=COMPUTED, source="accelerate/utils/dataclasses.py, set_mixed_precision",
          strategies=FSDP, is_default=True),
-    Fact(name="reduces_each", value=False, source="accelerate/accelerator.py, no_sync", strategies=FSDP,
-         is_default=True),
+    Fact(name="reduces_each", value=False, source="accelerate/accelerator.py, no_sync, which FSDP2 has not before "
+         "accelerate 1.11 (October 2025, accelerate pull request 3762)", strategies=FSDP, is_open=True),
     Fact(name="bucket_view", value=False, source="accelerate/utils/dataclasses.py, gradient_as_bucket_view",
          strategies=("ddp",), is_default=True),
     Fact(name="fused_optimizer", value=False, source="transformers/training_args.py, adamw_torch, its fused one from "

@@ -119,7 +119,7 @@ class Fact:
     releases: Releases | None = None
 
     def __post_init__(self) -> None:
-        unknown = {self.name, *self.needs} - {*LABELS}
+        unknown = {self.name, *self.needs} - {*LABELS, "dtype"}
         if unknown:
             raise ValueError(f"a program has no fact of {', '.join(sorted(unknown))}")
 
@@ -165,7 +165,8 @@ class Program:
     ``strategies``, ``cuts`` and ``methods``: what it has of each, the usual strategy first; ``unplanned``: strategies
     that it has, too, and no plan tries. ``selective``: whether its
     selective checkpointing keeps what torchtitan's does, else why not. ``whole_experts``: whether those that are
-    spread are whole on tensor ranks; None: either; ``cut_experts``: of which releases they may be cut all the same.
+    spread are whole on tensor ranks; None: either, and ``usually_whole_experts`` where
+    nobody says; ``cut_experts``: of which releases they may be cut all the same.
     ``deals_sequences``: whether each of the ranks that a sequence is
     cut over has an early part and a late one. ``dtensors``: whether tensor ranks' products are DTensor's whatever the
     strategy; None: either. ``trains_given``: a model that its user has made, before DeepSpeed was
@@ -204,6 +205,7 @@ class Program:
     predicts_ahead: bool = False
     whole_experts: bool | None = None
     cut_experts: Releases | None = None
+    usually_whole_experts: bool = False
     deals_sequences: bool = False
     dtensors: bool | None = None
     trains_given: bool = False

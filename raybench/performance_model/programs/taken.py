@@ -66,7 +66,8 @@ def with_program(request: EstimateRequest, *, planned: bool = False) -> Estimate
         if _holds(fact, asked):
             asked = _with(asked, fact)
     decided = heaviest(asked.setup, kernels_known=asked.kernels_known, loss_known=asked.loss_known)
-    if program.whole_experts and asked.layout.expert > 1 and asked.layout.expert_cut is None:
+    has_whole = program.whole_experts or program.usually_whole_experts
+    if has_whole and asked.layout.expert > 1 and asked.layout.expert_cut is None:
         asked = replace(asked, layout=replace(asked.layout, expert_cut=1))
     own: dict[str, Any] = {fact.name: fact.value for fact in asked.taken if fact.name in _DECIDED}
     return replace(asked, setup=replace(decided, dtensors=program.dtensors, **own), asked=request)
@@ -254,6 +255,8 @@ def _holds(fact: Fact, request: EstimateRequest) -> bool:
 
 def _known(request: EstimateRequest, name: str) -> Value | None:
     """A field's value; None where it is not known."""
+    if name == "dtype":
+        return request.dtype
     is_open = {"kernels": not request.kernels_known, "loss": not request.loss_known}
     return None if is_open.get(name) else _of_setup(request, name)
 

@@ -24,4 +24,8 @@ def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> 
     adapts = is_fsdp and setup.lora_rank > 0 and setup.checkpointing  # as transformers and peft do
     holds = setup.holds_inputs or (adapts and (not kernels_known or setup.loss == "transformers"))
     setup = replace(setup, wide_scores=stores_wide, holds_inputs=holds)
+    # Liger has both; with adapters other kernels have its loss alone (fms-acceleration)
+    is_said = kernels_known and loss_known and not setup.lora_rank and not setup.compiled
+    by_liger = is_said and setup.kernels == "fused" and setup.loss == "chunked"
+    setup = replace(setup, keeps_least=setup.keeps_least or by_liger)
     return setup if kernels_known else replace(setup, upcast=casts_up)

@@ -196,6 +196,8 @@ def _opened(request: EstimateRequest) -> dict[str, Any]:
     found: dict[str, Any] = {
         fact.name: not fact.value for fact in request.taken if fact.is_open and isinstance(fact.value, bool)
     }
+    if found.pop("reduces_each", False):
+        found["whole_gradients"] = False
     if any(fact.name == "frozen_inputs" and fact.is_open for fact in request.taken):
         found["frozen_inputs"] = "dropped"
     if request.dtype != "bf16":  # weights in fp8 lack more than 16 bits of fp32, and fp16 ones are no part of it
@@ -220,7 +222,7 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     replicas = request.layout.is_cut and request.setup.strategy == "ddp" and not request.setup.lora_rank
     may_be_deepspeeds = request.program is None or "zero2" in request.program.strategies
     shards_anyway = replicas and request.dtype == "bf16" and may_be_deepspeeds
-    lean = replace(request.setup, on_streams=False)
+    lean = replace(request.setup, on_streams=False, reshards_in_pipeline=True)
     if shards_anyway:
         lean = replace(lean, strategy="zero1", gradient_bytes=_FP32_BYTES)
     if not request.is_known:  # that is of transformers' checkpointing over frozen blocks

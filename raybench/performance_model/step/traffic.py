@@ -15,7 +15,7 @@ from raybench.performance_model.communication import (
 )
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.parallel.part import part_of
-from raybench.performance_model.parallel.sharding import keeps_gathered
+from raybench.performance_model.parallel.sharding import as_pipelined, keeps_gathered
 from raybench.performance_model.parallel.traffic import cut_traffic
 from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup
 from raybench.performance_model.transformer import Transformer
@@ -64,7 +64,7 @@ def _sharing_messages(
         for block in blocks
     ]
     sharding = Sharding(
-        strategy=_SHARDING_STRATEGIES[setup.strategy],
+        strategy=_SHARDING_STRATEGIES[as_pipelined(setup, layout).strategy],
         parameter_bytes=setup.compute_bytes if setup.is_zero else _sent_bytes(part, setup),
         gradient_bytes=_reduced_bytes(setup, reduce_bytes),
         accumulation=1 if keeps_gathered(setup, layout) else accumulation,

@@ -66,7 +66,9 @@ def _cut_strategies(program: Program, layout: Layout) -> tuple[Strategy, ...]:
 
 
 def _asked_of(request: EstimateRequest, program: Program, strategy: Strategy) -> EstimateRequest | None:
-    """As the program runs it that is named; None where it cannot."""
+    """As the program runs it that is named; None where it cannot, or has a cut that no plan tries."""
+    if any(getattr(request.layout, cut) > 1 for cut in program.unplanned_cuts):
+        return None
     asked = replace(request, setup=replace(request.setup, strategy=strategy, gradient_bytes=4))
     return with_program(asked, planned=True) if refused(program, asked) is None else None
 

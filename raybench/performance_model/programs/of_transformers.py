@@ -271,6 +271,7 @@ MS_SWIFT = Program(
     timing="transformers",
     aliases=("swift", "modelscope"),
     strategies=_EVERY,
+    unplanned_cuts=("context",),  # swift/arguments/base_args/template_args.py, sequence_parallel_size
     methods=("full", *_ADAPTERS),
     settings=(
         "--per_device_train_batch_size {batch} --gradient_accumulation_steps {accumulation} --max_length "

@@ -162,8 +162,8 @@ class Families:
 class Program:
     """A program: ``facts`` of it, of which the first that holds counts for a field.
 
-    ``strategies``, ``cuts`` and ``methods``: what it has of each, the usual strategy first; ``unplanned``: strategies
-    that it has, too, and no plan tries. ``selective``: whether its
+    ``strategies``, ``cuts`` and ``methods``: what it has of each, the usual strategy first; ``unplanned`` and
+    ``unplanned_cuts``: those that it has, too, and no plan tries. ``selective``: whether its
     selective checkpointing keeps what torchtitan's does, else why not. ``whole_experts``: whether those that are
     spread are whole on tensor ranks; None: either, and ``usually_whole_experts`` where
     nobody says; ``cut_experts``: of which releases they may be cut all the same.
@@ -195,6 +195,7 @@ class Program:
     cuts: tuple[Cut, ...] = ()
     methods: tuple[Method, ...] = ("full",)
     unplanned: tuple[Strategy, ...] = ()
+    unplanned_cuts: tuple[Cut, ...] = ()
     lacks: tuple[Lack, ...] = ()
     families: Families | None = None
     fused_loss: Fact | None = None

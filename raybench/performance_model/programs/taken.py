@@ -124,9 +124,10 @@ def refused(program: Program, request: EstimateRequest) -> str | None:
     if not program.has_strategy(setup.strategy, request.layout.world_size):
         has = ", ".join((*program.strategies, *program.unplanned))
         return f"{title} has no {setup.strategy}; it has {has} (--strategy)"
-    cut = next((one for one in _cuts_of(request) if one not in program.cuts), None)
+    cuts = (*program.cuts, *program.unplanned_cuts)
+    cut = next((one for one in _cuts_of(request) if one not in cuts), None)
     if cut is not None:
-        has = ", ".join(_CUTS[one] for one in program.cuts) or "nothing that cuts a model"
+        has = ", ".join(_CUTS[one] for one in cuts) or "nothing that cuts a model"
         return f"{title} has no {_CUTS[cut]}; it has {has}"
     whole, layout = program.whole_experts, request.layout
     if layout.pipeline > 1 and setup.strategy in WITHOUT_PIPELINE:
@@ -203,7 +204,7 @@ def not_tried(program: Program, layout: Layout) -> str:
         return ""
     has = (*program.strategies, *program.unplanned)
     lacks: list[str] = [one for one in PLANNED_STRATEGIES if one not in has]
-    lacks += [f"{one} parallelism" for one in _CUTS if one not in program.cuts]
+    lacks += [f"{one} parallelism" for one in _CUTS if one not in (*program.cuts, *program.unplanned_cuts)]
     return f"{program.title} has no {', '.join(lacks)}" if lacks else ""
 
 

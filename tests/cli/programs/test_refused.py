@@ -134,6 +134,26 @@ def test_stages_that_a_program_has_and_no_plan_tries(program: str, strategy: str
         told(*asked, "--strategy", other)
 
 
+def test_ms_swift_cuts_sequences_and_no_plan_tries_it() -> None:
+    asked = (
+        "--model",
+        "llama-8b",
+        "--world-size",
+        "8",
+        "--gpu",
+        "H100",
+        "--strategy",
+        "zero2",
+        "--program",
+        "ms-swift",
+    )
+    whole, cut = (told(*asked, "--sequence-length", "32768", *more) for more in ((), ("--cp", "4")))
+    assert cut["memory"]["activations"] < whole["memory"]["activations"]
+    with pytest.raises(UsageError, match="has no --tensor-parallel; it has --context-parallel"):
+        told(*asked, "--tp", "2")
+    assert {way["context_parallel"] for way in planned(*PLAN, "--program", "ms-swift")["ways"]} == {1}
+
+
 @pytest.mark.parametrize("program", ["torchtune", "litgpt", "verl", "prime-rl", "fms-fsdp"])
 def test_one_rank_is_one_rank_by_either_name(program: str) -> None:
     """torchtune's single-device recipes spread nothing, and neither does FSDP over one rank."""

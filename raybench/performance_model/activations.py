@@ -160,7 +160,9 @@ def _compiled_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float
     """
     inner, shared = model.heads * model.head_size, model.key_value_heads * model.head_size
     scores = score_bytes_per_token(model, setup)
-    kept = (2 * model.hidden + 2 * inner + 2 * shared) * setup.compute_bytes
+    trained = inputs_kept(model, setup)
+    readers = bool(trained & _OF_ATTENTION) + bool(trained & _OF_MLP)
+    kept = (readers * model.hidden + 2 * inner + 2 * shared) * setup.compute_bytes
     norms = model.norms_per_layer * norm_bytes_per_token(model, setup)
     dropped = _dropout_bytes_per_token(model, setup)
     return norms + kept + feedforward_bytes_per_token(model, setup) + scores + dropped
@@ -209,7 +211,8 @@ def computing(model: Transformer, linear: str) -> float:
 def feedforward_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """What autograd saves of the MLP beside the input of its first layers; compiled, SiLU or GELU is computed again."""
     if setup.compiled and not model.experts:
-        return float((3 if model.gated else 2) * model.feedforward * setup.compute_bytes)
+        widths = (2 if model.gated else 1) + ("down_proj" in inputs_kept(model, setup))
+        return float(widths * model.feedforward * setup.compute_bytes)
     elements = inner_widths(model, setup) * model.feedforward
     if "down_proj" not in inputs_kept(model, setup):
         elements -= model.feedforward * setup.input_bytes / setup.compute_bytes

@@ -20,7 +20,7 @@ from raybench.performance_model.step.bounds import (
     peak_tflops,
     step_bounds,
 )
-from raybench.performance_model.step.forms import LargestBatch, largest_batches, least_memory, most_peak
+from raybench.performance_model.step.forms import LargestBatch, largest_batches, least_memory, least_peak, most_peak
 from raybench.performance_model.step.links import has_open_fabric, linked_layout, linked_network
 from raybench.performance_model.step.own_runs import NO_CORRECTION, Correction, Traits, correction_of
 from raybench.performance_model.step.request import EstimateRequest, sure_bytes
@@ -67,6 +67,7 @@ class Estimate:
     recomputed: MemoryEstimate | None = None
     measured: Measured | None = None
     most_peak: int = 0
+    lean_peak: int = 0  # 0: that of ``least_memory``
     meant_seconds: tuple[float, float] | None = None
     meant_computation: tuple[float, float] | None = None
     correction: Correction = NO_CORRECTION
@@ -106,7 +107,9 @@ class Estimate:
     @property
     def least_peak(self) -> int:
         """The same of the form that needs least, and at most the request's own: ZeRO needs more for small models."""
-        return (self.measured and self.measured.least_peak) or min(self.least_memory.peak, self.memory.peak)
+        return (self.measured and self.measured.least_peak) or min(
+            self.lean_peak or self.least_memory.peak, self.memory.peak
+        )
 
     @property
     def likely_peak(self) -> int:
@@ -352,6 +355,7 @@ def estimate(request: EstimateRequest, *, alone: bool = True) -> Estimate:
         unknown=unknown_of(request, peak),
         recomputed=_recomputed(request, least) if alone else None,
         most_peak=most,
+        lean_peak=least_peak(request),
     )
     traits = found.traits if request.own_runs else None
     if traits is not None:

@@ -249,3 +249,13 @@ def test_the_backward_pass_of_stored_scores_has_two_gradients_of_them_at_once() 
         more = passing_bytes_per_token(short, setup) - flash
         assert more == pytest.approx(heads * length * each, rel=0.1)
     assert passing_bytes_per_token(short, replace(stored, flash_attention=True, wide_scores=True)) == flash
+
+
+def test_of_compiled_adapters_inputs_that_nothing_needs_are_not_kept() -> None:
+    """Falcon 7B with adapters of q and v took a fifth more compiled than not."""
+    shape = Transformer(name="plain", layers=1, hidden=64, heads=4, feedforward=256, vocabulary=64, gated=False)
+    setup = TrainingSetup(batch_size=1, sequence_length=16, lora_rank=4, parameter_bytes=2)
+    some = replace(setup, lora_targets=("q_proj", "v_proj"))
+    compiled = [block_activation_bytes_per_token(shape, replace(one, compiled=True)) for one in (setup, some)]
+    assert compiled[0] - compiled[1] == 2 * (64 + 256)  # what the MLP's two layers read
+    assert compiled[1] <= block_activation_bytes_per_token(shape, some)

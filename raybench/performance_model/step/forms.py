@@ -28,6 +28,13 @@ class LargestBatch:
     lean_is: str = ""
 
 
+def least_peak(request: EstimateRequest) -> int:
+    """Peak of the form whose peak is least: another than that which needs least where fragmentation or pools differ."""
+    model, times = least_model(request), request.accumulation
+    forms = _leanest(request)
+    return min(estimate_memory(model, setup, layout, accumulation=times).peak for setup, layout in forms)
+
+
 def least_memory(request: EstimateRequest) -> MemoryEstimate:
     """Memory of the form that needs least."""
     model, times = least_model(request), request.accumulation

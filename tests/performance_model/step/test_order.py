@@ -17,7 +17,7 @@ from raybench.services.estimate import EstimateOptions, estimate_request
 _SEED, _DRAWN = 17, 60
 _NEAR = 1.05  # what is within bounds but for so much: errors are added as squares, one by one and all together
 _LONGER = 1.03
-_ALIKE = 1.01  # the least is of the form that needs least without fragmentation
+_ALIKE = 1.01  # what is said may take less as it stands than the least of its forms
 _NODES_SHARE = 0.75  # of twice the tokens: gradients and shards go over twice as many nodes, small messages wait longer
 LOSSES = (
     "plain",

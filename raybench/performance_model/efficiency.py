@@ -14,6 +14,7 @@ from raybench.errors import UsageError
 from raybench.hardware.gpus import Gpu, gpu_for
 from raybench.performance_model.step.offload import slowest_seconds
 from raybench.performance_model.step.spreads import SPREADS, Spread, classes_of, spread_of, unpublished
+from raybench.performance_model.step.starts import COMPILED_STARTS
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 from raybench.performance_model.work import TYPES, Work, work_of
@@ -37,7 +38,7 @@ class Calibration:
     packed: float
     gptq: float  # packed by GPTQ, whose kernels unpack it
     # Seconds to launch the kernels, forward and backward.
-    block_seconds: float
+    block_seconds: float  # of 125 kernels, or of hooks that take as long
     adapter_seconds: float  # of one layer's adapter
 
     def working_seconds(self, work: Work) -> float:
@@ -98,19 +99,19 @@ class Calibration:
 
 # The fit of `tests/performance_model/calibration_fit.py` to all published rows; a test fits again and compares.
 CALIBRATION = Calibration(
-    products=0.6902,
-    half_hidden=60.18,
-    held=0.8552,
+    products=0.6912,
+    half_hidden=102.7,
+    held=0.8529,
     halved=1.25,
-    attention=0.5715,
-    elements=1.819,
-    separate=1.465,
-    logits=1.654,
-    adapters=1.971,
-    packed=10.07,
-    gptq=25.02,
-    block_seconds=0.005813,
-    adapter_seconds=7.345e-05,
+    attention=0.5762,
+    elements=1.877,
+    separate=1.369,
+    logits=1.708,
+    adapters=1.919,
+    packed=10.81,
+    gptq=25.34,
+    block_seconds=0.005459,
+    adapter_seconds=7.96e-05,
 )
 # Where a rank has all of a layer's experts, which most programs compute one after another: five published trainings of
 # Mixtral on one and two A100 take 1.08 to 1.44 times as long as a dense model of as much work.
@@ -127,13 +128,16 @@ MOST_TOKENS = 3.0
 # narrowest that hold as many sources. Where DTensor's dispatch is counted, its releases and programs differ by no more
 # than those of fused kernels.
 STARTS_SPREAD, SLOWER_STARTS, OFFLOAD_SPREAD = 1.6, 3.0, 1.4
+# The same of a compiled model whose blocks have no hooks: one wrapper starts its kernels, whatever its modules do in
+# Python, so that which of them are fused, and the host, are most of what is not known. With it as many sources of
+# compiled trainings are inside as with three times; with 2, fewer.
+SLOWER_COMPILED_STARTS = 2.5
 # How many times as fast launches are at most: captured as graphs, fused further, or eager on a host with fast cores
 # (LoRA of Qwen-7B and 14B with 256 tokens takes 0.53 to 0.6 of the middle).
 FEWER_STARTS = 2.0
-# The same of a compiled model, which launches fewer kernels: half as many. A block of a course's transformer, of four
-# samples of 128 tokens, takes 0.45 of the time forward and 0.65 forward and backward on a GPU that is not named
-# (github.com/damek/cs336-assignment2-systems, outputs/csv/2025-08-25_table1.1.2_compile.csv).
-FEWER_COMPILED_STARTS = FEWER_STARTS / 0.5
+# The same of a compiled model of whose blocks an eager one's launches are told, since hooks may take the most of them:
+# half as many (``step/starts.py``).
+FEWER_COMPILED_STARTS = FEWER_STARTS / COMPILED_STARTS
 # The most that published trainings reach of a GeForce's peak: 0.95 with all operations counted (said of a 7B's blocks
 # on an RTX 3090, compiled; 0.74 without: modula-systems/modula pull request 1), 0.87 without the scores that the mask
 # drops (torchtune's LoRA of Llama 3.1 8B on an RTX 4090). Their peak is at a lower clock than they keep: large products
@@ -253,7 +257,7 @@ def factors(
     """
     sides = slow_sides(work, calibration, setup, moved, of_experts=of_experts)
     slow = max(math.hypot(math.log(spread.slow), known) + longer for known, longer in sides)
-    times = FEWER_COMPILED_STARTS if setup.compiled else FEWER_STARTS
+    times = FEWER_COMPILED_STARTS if setup.compiled and not work.starts.is_fused else FEWER_STARTS
     fewer = 0.0 if of_experts else math.log(calibration.slower_starts(work, 1 / times))
     fast = math.hypot(math.log(spread.fast), math.log1p(calibration.unsure(work)), fewer)
     return math.exp(slow), math.exp(fast) * calibration.padded_times(work)
@@ -271,15 +275,19 @@ def slow_sides(
     with_it = replace(work, starts=replace(starts, blocks=starts.blocks + starts.may_be_dispatched, is_dispatched=True))
     held_up, found = math.log(OFFLOAD_SPREAD) * (setup.offload != "none"), []
     for one in (work, with_it) if starts.may_be_dispatched else (work,):
-        is_even = setup.kernels == "fused" or setup.lora_rank or one.starts.is_dispatched
-        slower = (
-            0.0 if of_experts else math.log(calibration.slower_starts(one, STARTS_SPREAD if is_even else SLOWER_STARTS))
-        )
+        slower = 0.0 if of_experts else math.log(calibration.slower_starts(one, _slower_times(one, setup)))
         known = math.hypot(math.log1p(calibration.unsure(one)), slower, held_up, math.log(moved))
         longer = calibration.seconds(one) / calibration.seconds(work)
         longer *= calibration.masked_times(one) * calibration.unbalanced_times(one)
         found.append((known, math.log(longer)))
     return tuple(found)
+
+
+def _slower_times(work: Work, setup: TrainingSetup) -> float:
+    """How many times as long kernel launches take at most."""
+    if setup.kernels == "fused" or setup.lora_rank or work.starts.is_dispatched:
+        return STARTS_SPREAD
+    return SLOWER_COMPILED_STARTS if work.starts.is_fused else SLOWER_STARTS
 
 
 def _source(gpu: Gpu | None, model: Transformer) -> str:

@@ -24,6 +24,7 @@ from raybench.performance_model.step.heaviest import heaviest
 from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.spreads import SPREADS
 from raybench.performance_model.training_setup import Loss, TrainingSetup
+from raybench.performance_model.transformer import Transformer
 from raybench.performance_model.work import clock_share, work_of
 from tests.performance_model.calibration_fit import Observation, fitted, observations
 from tests.performance_model.leave_one_out import outcome, promised
@@ -45,8 +46,8 @@ def observed() -> list[Observation]:
 
 
 def test_every_source_is_read() -> None:
-    assert len({run.source for run in RUNS}) == 209
-    assert len(observed()) == 911
+    assert len({run.source for run in RUNS}) == 211
+    assert len(observed()) == 923
 
 
 def test_the_constants_are_the_fit_of_the_published_rows() -> None:
@@ -91,7 +92,7 @@ def test_compiled_is_faster_and_where_nobody_says_the_bounds_are_wider() -> None
     assert unknown.spread > 1.01 * eager.spread
     assert eager.slow > compiled.slow  # on the fast side compiled ones differ more
     fused = expected_efficiency(gpu, LLAMA, replace(SETUP, compiled=False, kernels="fused", loss="fused"))
-    assert fused.middle.high == pytest.approx(compiled.middle.high)
+    assert 1 < compiled.middle.high / fused.middle.high < 1.05  # a compiler leaves half of the launches, and no modules
     assert fused.spread < compiled.spread  # the word of those who know the program narrows them
 
 
@@ -322,7 +323,7 @@ def test_a_board_of_seventy_watts_keeps_its_base_clock_in_products() -> None:
 
 
 def test_blocks_with_experts_or_of_a_cut_model_start_more_kernels() -> None:
-    dense = work_of(gpu_for("h100"), LLAMA, SETUP)
+    dense = work_of(gpu_for("h100"), LLAMA, replace(SETUP, strategy="zero1"))
     mixture = work_of(gpu_for("h100"), replace(LLAMA, experts=8, experts_per_token=2), SETUP)
     assert mixture.starts.blocks == 2.5 * dense.starts.blocks
     cut = work_of(gpu_for("h100"), part_of(LLAMA, OVER_TWO), replace(SETUP, strategy="zero1"))
@@ -332,8 +333,10 @@ def test_blocks_with_experts_or_of_a_cut_model_start_more_kernels() -> None:
 def test_a_stage_of_a_pipeline_starts_as_many_kernels_as_its_layers_do() -> None:
     """gdGPT's, of four layers of LLaMA 7B, take 22 ms a micro-batch of 512 tokens."""
     stage = part_of(LLAMA, Layout(world_size=8, ranks_per_node=8, pipeline=8))
-    of_stage, of_all = (work_of(gpu_for("h100"), one, SETUP).starts.blocks for one in (stage, LLAMA))
+    hooked = replace(SETUP, strategy="zero1")
+    of_stage, of_all = (work_of(gpu_for("h100"), one, hooked).starts.blocks for one in (stage, LLAMA))
     assert of_stage * 8 == of_all
+    assert work_of(gpu_for("h100"), stage, SETUP).starts.blocks == of_stage
 
 
 @pytest.mark.parametrize(
@@ -359,7 +362,8 @@ def test_dtensors_of_tensor_ranks_are_slow_to_start_and_widen_bounds_where_they_
     whole, part = LLAMA, part_of(LLAMA, OVER_TWO)
     hooked = 2 if setup.strategy == "zero3" else 1
     works = [work_of(gpu_for("h100"), one, setup) for one in (whole, part)]
-    assert works[1].starts.blocks / works[0].starts.blocks * hooked == hooked * (5 if has else 1.25)
+    block = LLAMA.layers * 0.7  # with Hopper's hosts
+    assert works[1].starts.blocks / block == pytest.approx(hooked * (5 if has else 1.25))
     assert [one.starts.may_be_dispatched > 0 for one in works] == [False, has is None]
     sides = [slow_sides(one, CALIBRATION, setup) for one in works]
     assert [len(one) for one in sides] == [1, 1 + (has is None)]
@@ -416,3 +420,29 @@ def test_a_loss_that_nobody_names_widens_the_bounds_and_a_fused_one_is_faster() 
     unnamed = expected_efficiency(gpu_for("A100"), small, replace(setup, loss_open=True))
     assert named[0].high > unnamed.high > named[1].high
     assert unnamed.fast > 1.005 * max(one.fast for one in named)
+
+
+def test_a_block_without_hooks_starts_its_kernels_and_compiled_half_a_block() -> None:
+    """Llama's by transformers has 125; GPT-2's fewer, more where its weights are cast or scores are stored."""
+    gpu, gpt = gpu_for("a100"), preset_named("gpt2")
+    alone = replace(SETUP, strategy="ddp", compiled=False, parameter_bytes=2)
+
+    def blocks(model: Transformer, **changes: Any) -> float:
+        return work_of(gpu, model, replace(alone, **changes)).starts.blocks / model.layers
+
+    assert blocks(LLAMA) == 1
+    changes: list[dict[str, Any]] = [{}, {"parameter_bytes": 4}, {"flash_attention": False}]
+    assert [125 * blocks(gpt, **one) for one in changes] == pytest.approx([57, 99, 72])
+    assert blocks(LLAMA, compiled=True) == blocks(gpt, compiled=True) == 0.5
+    assert blocks(LLAMA, strategy="fsdp") == blocks(gpt, strategy="fsdp", compiled=True) == 1
+    assert blocks(gpt, kernels="fused") == 1
+
+
+def test_launches_of_a_compiled_block_without_hooks_widen_bounds_less() -> None:
+    setup = replace(SETUP, strategy="ddp", batch_size=1, sequence_length=512, loss="fused")
+    eager, compiled = (
+        expected_efficiency(gpu_for("h100"), preset_named("gpt2"), replace(setup, compiled=said))
+        for said in (False, True)
+    )
+    assert compiled.slow < 0.9 * eager.slow
+    assert compiled.fast == pytest.approx(eager.fast, rel=0.15)

@@ -14,11 +14,15 @@ import pytest
 torch = pytest.importorskip("torch")
 from raybench.benchmarks.memory import benchmark
 from raybench.benchmarks.memory.options import MemoryOptions
+from raybench.hardware.gpus import gpu_for
+from raybench.performance_model.efficiency import CALIBRATION
+from raybench.performance_model.presets import preset_named
+from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.work import work_of
 from raybench.services.estimate import EstimateOptions, estimate
 
-MEASURED = [
-    json.loads(line) for line in (Path(__file__).parents[1] / "gpu/trainings/h200.jsonl").read_text().splitlines()
-]
+FOLDER = Path(__file__).parents[1] / "gpu"
+MEASURED = [json.loads(line) for line in (FOLDER / "trainings/h200.jsonl").read_text().splitlines()]
 OPTIONS = ("model", "layers", "sequence_length", "optimizer", "checkpoint_activations", "strategy")
 
 
@@ -80,3 +84,13 @@ def step_is_inside(row: dict[str, Any]) -> bool:
 def test_step_times_are_inside_the_bounds() -> None:
     """GPT-2's in 16 bits too, of whose 50,257 words, an odd number, only slow kernels compute the output layer."""
     assert [name_of(row) for row in MEASURED if not step_is_inside(row)] == []
+
+
+def test_launches_are_those_of_a_loop_that_waits_for_its_processor() -> None:
+    """GPT-2 by a plain loop under autocast, four samples of 512 (``step_parity`` of tests/gpu/training.py)."""
+    record = json.loads((FOLDER / "records/nvidia-h200-2026-11-27.json").read_text())
+    seconds = record["steps"]["step-parity"]["figures"]["step_seconds"]
+    setup = TrainingSetup(batch_size=4, sequence_length=512, compiled=False)
+    work = work_of(gpu_for("h200"), preset_named("gpt2"), setup)
+    assert CALIBRATION.working_seconds(work) < 0.5 * CALIBRATION.starting_seconds(work)
+    assert CALIBRATION.seconds(work) == pytest.approx(statistics.median(seconds["waiting"]["plain"]), rel=0.15)

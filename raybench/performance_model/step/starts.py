@@ -12,6 +12,16 @@ from raybench.performance_model.step.spreads import TURING_GEFORCE
 from raybench.performance_model.training_setup import TrainingSetup
 from raybench.performance_model.transformer import Transformer
 
+# Kernels of an eager block, forward and backward: those of a Llama by transformers, in whose units launches are.
+# GPT-2's with flash attention has 57, or 99 with weights that autocast casts; a course's transformer, with norms,
+# rotation and scores step by step, 167.
+_USUAL_KERNELS = 125
+_NORM_STEPS, _ROTATION_STEPS = 6, 5  # kernels of an RMSNorm, and of a rotation of q or of k, where each step is one
+_SCORE_STEPS, _GELU_STEPS = 6, 8  # of stored scores: products, scale, mask, softmax, cast; of a formula
+# Of an eager block that are left where a compiler fuses them. A course's block, of four samples of 128 tokens, takes
+# 0.45 of the time forward and 0.65 forward and backward (github.com/damek/cs336-assignment2-systems,
+# outputs/csv/2025-08-25_table1.1.2_compile.csv).
+COMPILED_STARTS = 0.5
 # Kernel launches of a block with experts, in units of a dense block's: routing, permutation, exchange over ranks and
 # grouped products. Small micro-batches are slow however few operations they have: with 2.5 times the launches the
 # middle of the bounds is nearest to 60 published trainings (tests/performance_model/parallel/experts_fit.py), 20 % off
@@ -77,6 +87,7 @@ class Starts:
     adapted: float
     may_be_dispatched: float = 0.0  # blocks more, where DTensor may dispatch tensor ranks' operations
     is_dispatched: bool = False  # DTensor dispatches tensor ranks' operations
+    is_fused: bool = False  # by a compiler, and counted so
 
 
 def starts_of(gpu: Gpu, model: Transformer, setup: TrainingSetup, again: float) -> Starts:
@@ -91,13 +102,43 @@ def starts_of(gpu: Gpu, model: Transformer, setup: TrainingSetup, again: float) 
         adapted=started * left * model.layers * targets,
         may_be_dispatched=with_it - without if dispatched is None else 0.0,
         is_dispatched=bool(dispatched),
+        is_fused=bool(setup.compiled) and _has_no_hooks(model, setup),
     )
+
+
+def _has_no_hooks(model: Transformer, setup: TrainingSetup) -> bool:
+    """Whether nothing but the kernels of its blocks is started: alone or as replicas, whole, in plain PyTorch.
+
+    Hooks of FSDP and ZeRO gather and reduce around each block, modules of fused kernels keep scales and buffers of
+    their own, and ranks that share a layer or stages of a pipeline start sends and collectives: there the kernels are
+    not what takes the time. A compiler leaves no such modules.
+    """
+    is_plain = setup.kernels == "plain" or bool(setup.compiled)
+    return setup.strategy == "ddp" and is_plain and not isinstance(model, ModelPart) and not model.experts
+
+
+def _kernels(model: Transformer, setup: TrainingSetup) -> float:
+    """Of one eager block, forward and backward.
+
+    Each linear layer has two products backward, each other kernel about two, and the gradients of weights are added up.
+    """
+    linears = len(model.linears())
+    norms = (model.norms_per_layer + 2 * model.head_norms) * (_NORM_STEPS if model.norm == "rms" else 1)
+    rotation = 0 if model.positions else 2 * _ROTATION_STEPS
+    attention = (1 if setup.flash_attention else _SCORE_STEPS) + 3  # and what lays heads side by side
+    activation = (_GELU_STEPS if model.formula_gelu else 1) + model.gated
+    casts = (2 if model.biases else 1) * linears + 2 if setup.casts_weights else 0
+    dropped = 3 if model.drops else 0
+    forward = linears + norms + rotation + attention + activation + casts + dropped + 2  # two residual sums
+    return 3 * forward + 2 * linears
 
 
 def _blocks(gpu: Gpu, model: Transformer, setup: TrainingSetup, *, is_dispatched: bool) -> float:
     """Blocks whose kernels are started, in units of a dense one's."""
     is_shared = isinstance(model, ModelPart) and model.cuts_layers
     dense = _DTENSOR_STARTS if is_dispatched else _CUT_STARTS if is_shared else 1.0
+    if _has_no_hooks(model, setup):
+        dense = COMPILED_STARTS if setup.compiled else _kernels(model, setup) / _USUAL_KERNELS
     if setup.strategy == "zero3":
         dense *= _HOOKED_ALONE_STARTS if setup.gathers_nothing else _HOOKED_STARTS
     if setup.lora_rank:

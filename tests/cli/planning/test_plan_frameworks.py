@@ -22,13 +22,16 @@ def _of_megatron(plan: dict[str, Any]) -> dict[tuple[Any, ...], dict[str, Any]]:
 
 @pytest.mark.parametrize("model", ["Qwen/Qwen2.5-32B", "mixtral-8x7b"])
 def test_a_way_that_megatron_lm_starts_is_estimated_as_with_that_program(model: str) -> None:
-    """It was with a loss on logits in bf16, which Megatron-LM has not: what was told to fit took more."""
+    """It was with a loss on logits in bf16, which Megatron-LM has not: what was told to fit took more.
+
+    Named it pads the vocabulary too: 512 of 152,064 words more over eight tensor ranks, some 0.02 %.
+    """
     unnamed, named = (_of_megatron(planned(model, *P5, *more)) for more in ((), ("--program", "megatron-lm")))
     both = unnamed.keys() & named.keys()
     assert len(both) >= 2
     for cut in both:
-        assert unnamed[cut]["peak"] == named[cut]["peak"]
-        assert unnamed[cut]["tokens_per_second"] == pytest.approx(named[cut]["tokens_per_second"], rel=1e-9)
+        assert unnamed[cut]["peak"] == pytest.approx(named[cut]["peak"], rel=5e-4)
+        assert unnamed[cut]["tokens_per_second"] == pytest.approx(named[cut]["tokens_per_second"], rel=5e-4)
 
 
 def test_what_is_said_of_another_program_s_loss_is_not_megatron_lm_s() -> None:

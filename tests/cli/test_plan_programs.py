@@ -50,7 +50,9 @@ def test_a_way_fits_where_an_estimate_of_it_does(said: dict[str, Any]) -> None:
     for way in ways:
         alone = estimate(estimate_request(_asked(machine, way)))
         assert way["fits"] == alone.fits
-        assert not said or (way["peak"], way["least_peak"]) == (alone.peak, alone.least_peak)
+        if said:  # an estimate may be meant compiled, which a plan's command is not
+            assert way["peak"] == alone.peak
+            assert 0.999 * way["least_peak"] <= alone.least_peak <= way["least_peak"]
     assert said or any((way["fits"], way["batch_size"]) == (None, 1) for way in ways)
 
 

@@ -172,8 +172,8 @@ def selective_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float
     """What selective checkpointing keeps of a block, as torchtitan's does by operation.
 
     The block's input, attention's output with a sum per head, the outputs of the first, third, ... matrix product, and
-    with experts over several ranks the tokens that are exchanged. All else is recomputed
-    (torchtitan/distributed/activation_checkpoint.py of August 2026; before 2026 all_to_all was not on its list).
+    with experts over several ranks the tokens that are exchanged, unless it leaves them out. All else is recomputed
+    (torchtitan/distributed/activation_checkpoint.py of August 2026).
     """
     attention = model.heads * model.value_size * setup.compute_bytes + _SUM_BYTES * model.heads
     products = _elements_of_every_second(model, setup) * setup.compute_bytes
@@ -183,7 +183,8 @@ def selective_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float
 def _exchanged_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """Outputs of the all_to_all to experts of other ranks, and of the one back."""
     is_spread = isinstance(model, ModelPart) and model.expert_ranks > 1 and model.experts > 0
-    return 2.0 * model.experts_per_token * model.hidden * setup.compute_bytes if is_spread else 0.0
+    is_kept = is_spread and setup.saves_exchanged
+    return 2.0 * model.experts_per_token * model.hidden * setup.compute_bytes if is_kept else 0.0
 
 
 def _elements_of_every_second(model: Transformer, setup: TrainingSetup) -> float:

@@ -137,6 +137,7 @@ class TrainingSetup:
     recomputed_share: float = 1.0  # of the blocks, with checkpointing
     # What attention and every second matrix product give is kept, the rest computed again (torchtitan).
     selective: bool = False
+    saves_exchanged: bool = True  # selective keeps as well what ranks of experts exchange
     recompute_modules: tuple[RecomputedModule, ...] = ()  # of each block, by Megatron-LM, and nothing else
     # Blocks' activations go to CPU memory and come back (torchtune's enable_activation_offloading, DeepSpeed's
     # cpu_checkpointing).

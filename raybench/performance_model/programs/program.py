@@ -17,9 +17,10 @@ Value = bool | int | float | str
 NOT_ROTARY = ("gpt2", "gpt_bigcode", "gpt_neo", "opt", "bloom", "mpt")
 OF_LAYER_NORM = ("gpt_neox", "gptj", "codegen", "falcon", "phi")
 FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
-# Of what a fact ``needs``: by torch.compile, or not.
+# Of what a fact ``needs``: by torch.compile, or not, and with selective checkpointing.
 COMPILED: Mapping[str, Value] = MappingProxyType({"compiled": True})
 EAGER: Mapping[str, Value] = MappingProxyType({"compiled": False})
+SELECTIVE: Mapping[str, Value] = MappingProxyType({"selective": True})
 COMPUTED = "computed"  # of a size in bytes: the type of the computation
 AS_THE_MODEL = "as the model has it"  # of dropout: that of its config.json
 # What a fact may be of: fields of a setup, and whether the model drops, by the name that a user reads; and which of
@@ -44,6 +45,7 @@ LABELS = SIZES | {
     "overlaps": "gradients and weights sent beside computation",
     "checkpointing": "activation checkpointing",
     "selective": "selective checkpointing",
+    "saves_exchanged": "exchanged tokens kept by it",
     "offloads_activations": "activations on the CPU",
     "fused_optimizer": "fused optimizer",
     "second_list": "a second list in the update",

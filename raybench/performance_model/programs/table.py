@@ -24,6 +24,7 @@ from raybench.performance_model.programs.program import (
     FSDP,
     NOT_ROTARY,
     OF_LAYER_NORM,
+    SELECTIVE,
     Fact,
     Families,
     Lack,
@@ -79,6 +80,11 @@ TORCHTITAN = Program(
              "April 2026 on", needs=EAGER, is_open=True),
         Fact(name="kernels", value="plain", source="torchtitan/models/common/nn_modules.py; PyTorch's RMSNorm is one "
              "kernel from 2.8 on", needs=EAGER, is_open=True),
+        Fact(name="saves_exchanged", value=False, source="torchtitan/models/*/infra/parallelize.py, _save_list before "
+             "0.2, without all_to_all", needs=SELECTIVE, releases=Releases(until="0.2")),
+        Fact(name="saves_exchanged", value=False, source="torchtitan/models/qwen3/infra/parallelize.py, "
+             "_op_sac_save_list of 0.2, without all_to_all", needs=SELECTIVE, families=("qwen3_moe",),
+             releases=Releases(until="0.2.3")),
         # whose instructions attention takes is open: cuDNN's from May 2025 on, FlexAttention's in 2026
         Fact(name="masked_attention", value=False, source="torchtitan/models/common/attention.py, is_causal"),
         Fact(name="reduce_bytes", value=4, source="torchtitan/config/configs.py, mixed_precision_reduce"),

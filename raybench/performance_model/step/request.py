@@ -225,6 +225,8 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     lean = replace(request.setup, on_streams=False, reshards_in_pipeline=True)
     if shards_anyway:
         lean = replace(lean, strategy="zero1", gradient_bytes=_FP32_BYTES)
+    if request.setup.selective and not request.is_started and not (request.program and request.program.release):
+        lean = replace(lean, saves_exchanged=False)  # torchtitan 0.2 with Qwen3, and before it with any model
     if not request.is_known:  # that is of transformers' checkpointing over frozen blocks
         lean = replace(lean, holds_inputs=False)
     if not request.kernels_known:

@@ -1,6 +1,6 @@
 """The programs that are known, each with what its files say."""
 
-from raybench.errors import unknown_name
+from raybench.errors import nearest, unknown_name
 from raybench.performance_model.programs.of_megatron import (
     LOSS_IN_PLACE,
     OF_MEGATRON,
@@ -189,6 +189,7 @@ def program_named(asked: str) -> Program:
     key = name.strip().lower().replace("_", "-").replace(" ", "-")
     found = next((one for one in PROGRAMS if key in one.names), None)
     if found is None:
-        other = "without it, options say what another decides"
-        raise unknown_name("program", name, every_name(PROGRAMS), else_=other)
+        known = every_name(PROGRAMS)
+        other = "" if nearest(name, known) else "leave --program out, and options say what a program would decide"
+        raise unknown_name("program", name, known, else_=other)
     return found if release is None else of_release(found, key, release)

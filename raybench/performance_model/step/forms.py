@@ -144,9 +144,11 @@ def _heaviest_setups(request: EstimateRequest) -> list[TrainingSetup]:
     FSDP1's streams need memory of their own; FSDP2 needs more where blocks are small. ZeRO-3 of a model that was made
     without ``zero.Init`` keeps whole weights.
     """
-    setup = most_setup(request.setup)
+    setup = most_setup(request)
     is_open = setup.strategy.startswith("fsdp") and not request.streams_known
     setups = [setup] + [replace(setup, on_streams=not setup.on_streams)] * is_open
+    if setup.has_ligers_mlp and request.program is None:  # other kernels may be meant, which keep more
+        setups += [replace(one, keeps_least=False) for one in setups]
     may_be_given = request.program is None or request.program.trains_given
     if setup.strategy == "zero3" and not setup.checkpointing and may_be_given:
         setups.append(replace(setup, graph_holds_weights=True))

@@ -89,6 +89,11 @@ class EstimateRequest:
         return self.program is None and bool(self.timing)
 
     @property
+    def is_of_a_release(self) -> bool:
+        """Whether its program's release is said, so that nothing of others may be meant."""
+        return self.program is not None and bool(self.program.release)
+
+    @property
     def adds_up_whole(self) -> bool:
         """Whether its program adds whole gradients up, and reduces them in the last micro-batch of a step."""
         return any(fact.name == "reduces_each" and not fact.value for fact in self.taken)
@@ -124,7 +129,7 @@ class EstimateRequest:
         if not is_open or not is_before_flash(self.gpu):
             return False
         named = [fact for fact in self.taken if fact.name == "flash_attention"]
-        if self.program is not None and self.program.release and named:
+        if self.is_of_a_release and named:
             return self.model.key_value_heads < self.model.heads and named[0].is_default
         return all(fact.is_default for fact in named)
 
@@ -156,18 +161,19 @@ def sure_bytes(limit: float) -> float:
     return limit / (1 + SHORT_SHARE)
 
 
-def most_setup(setup: TrainingSetup) -> TrainingSetup:
+def most_setup(request: EstimateRequest) -> TrainingSetup:
     """The setup with what takes most: of a compiled model a loss that is computed outside of it, unless that is known.
 
     Programs that compile block by block leave it out: PrimeIntellect-ai/prime-rl, whose cross entropy on logits in fp32
     took twice the memory of a compiled one; torchtitan up to April 2025, where no release of it is said. A loop of
     one's own may hold its logits.
     """
+    setup = request.setup
     if setup.takes_fused_loss:
         return replace(setup, loss_at_most=True)
     if setup.compiles_loss and setup.loss_open:
         return replace(setup, loss="transformers")
-    if setup.compiled and setup.loss_open and setup.loss == "fused":
+    if setup.compiled and setup.loss_open and setup.loss == "fused" and not request.is_of_a_release:
         return replace(setup, loss="plain", loss_open=False)  # of an open one that is plain it would be compiled
     return replace(setup, own_loop=False, keeps_logits=setup.own_loop) if setup.own_loop else setup
 
@@ -225,7 +231,7 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     lean = replace(request.setup, on_streams=False, reshards_in_pipeline=True)
     if shards_anyway:
         lean = replace(lean, strategy="zero1", gradient_bytes=_FP32_BYTES)
-    if request.setup.selective and not request.is_started and not (request.program and request.program.release):
+    if request.setup.selective and not request.is_started and not request.is_of_a_release:
         lean = replace(lean, saves_exchanged=False)  # torchtitan 0.2 with Qwen3, and before it with any model
     if not request.is_known:  # that is of transformers' checkpointing over frozen blocks
         lean = replace(lean, holds_inputs=False)

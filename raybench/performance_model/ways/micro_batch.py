@@ -22,7 +22,7 @@ def largest_way(request: EstimateRequest, samples_per_rank: int, fitting_only: b
     setup = replace(request.setup, gradients_kept=True, whole_gradients=request.adds_up_whole)
     asked = replace(request, setup=setup)
     most = request.sure_bytes
-    forms = ((True, request.model, most_setup(setup)), (None, least_model(asked), least_setup(asked)))
+    forms = ((True, request.model, most_setup(asked)), (None, least_model(asked), least_setup(asked)))
     for fits, model, fitting in forms:
         times = max(1, samples_per_rank)
         alone = replace(fitting, batch_size=1)

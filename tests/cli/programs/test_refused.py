@@ -46,12 +46,11 @@ def test_a_plan_refuses_an_option_that_its_program_has_not() -> None:
 
 
 def test_an_unknown_program_is_answered_with_the_nearest_and_all() -> None:
-    nearest = (
-        r"no program 'torchtitn'; without it, options say what another decides; "
-        r"did you mean 'torchtitan' or 'torchtune'\? There are: .*megatron"
-    )
+    nearest = r"no program 'torchtitn'; did you mean 'torchtitan' or 'torchtune'\? There are: .*megatron"
     with pytest.raises(UsageError, match=nearest):
         told("--program", "torchtitn")
+    with pytest.raises(UsageError, match=r"no program 'levanter'; leave --program out, .*; there are: .*megatron"):
+        told("--program", "levanter")
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def test_either_form_of_fsdp_may_be_meant_whatever_the_kernels(kernels: Kernels 
     """``--kernels plain`` said nothing of FSDP's form, and yet the first, whose streams take more, was ruled out."""
     options = EstimateOptions(gpu="h100", strategy="fsdp", kernels=kernels, loss="plain", batch_size=4)
     request = estimate_request(options)
-    first, second = (replace(most_setup(request.setup), on_streams=is_first) for is_first in (True, False))
+    first, second = (replace(most_setup(request), on_streams=is_first) for is_first in (True, False))
     peaks = [
         estimate_memory(request.model, setup, request.layout, accumulation=request.accumulation).peak
         for setup in (first, second)

@@ -81,7 +81,7 @@ def test_least_and_most_are_those_that_are_counted(counted: dict[str, tuple[floa
     ways = [counted[f"{name}{cast}{held}"][1] for cast in ("", " cast") for held in ("", " held")]
     request = asked(replace(SETUP, **TYPES[name]))
     assert bytes_per_logit(least_setup(request))[1] == pytest.approx(min(ways), rel=0.01)
-    assert bytes_per_logit(most_setup(request.setup))[1] == pytest.approx(max(ways), rel=0.01)
+    assert bytes_per_logit(most_setup(request))[1] == pytest.approx(max(ways), rel=0.01)
 
 
 def test_a_plain_loss_of_a_compiled_model_is_compiled_with_it_or_not() -> None:
@@ -107,7 +107,7 @@ def test_a_loss_that_nobody_says_is_told_as_a_fused_one_of_fused_kernels(rank: i
     options = EstimateOptions(model="llama-8b", world_size=1, gpu="B300", kernels="fused", lora_rank=rank)
     request = estimate_request(options)
     logits = (request.setup.tokens - request.setup.batch_size) * request.model.vocabulary
-    told, heaviest = (LossMemory(model=request.model, setup=one) for one in (request.setup, most_setup(request.setup)))
+    told, heaviest = (LossMemory(model=request.model, setup=one) for one in (request.setup, most_setup(request)))
     assert (told.backward, heaviest.backward) == (4 * logits, most * logits)
     said = estimate_request(replace(options, loss="transformers" if rank else "plain"))
     assert estimate(request).peak >= estimate_memory(said.model, said.setup, said.layout, accumulation=1).peak

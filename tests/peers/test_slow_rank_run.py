@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import time
 
@@ -29,7 +30,8 @@ def test_a_rank_at_half_its_speed_ends_the_run_with_1_and_its_name() -> None:
     with started(*arguments, drawn=False) as command:
         slow_down(command, 1)
         assert command.finish() == 1, command.errors
-        assert "WARNING: rank 1 (node-2) works at 0." in command.errors  # while the run went on
+        # while the run went on; it is slowed by signals that stop it, which a look may find as well
+        assert re.search(r"WARNING: rank 1 \(node-2\) (works at 0\.|stands still again and again)", command.errors)
         result = command.result()
         (finding,) = [one for one in result["findings"] if one["rule"] == "slow-rank"]
         assert (finding["ranks"], finding["hosts"], finding["severity"]) == ([1], ["node-2"], "critical")

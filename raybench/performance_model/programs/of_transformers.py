@@ -117,7 +117,7 @@ TRL = Program(
         Fact(name="checkpointing", value=False, source="trl/trainer/sft_config.py, gradient_checkpointing False up to "
              "0.21, which many set", releases=Releases(until="0.22"), is_open=True),
         Fact(name="checkpointing", value=True, source="trl/trainer/base_config.py, gradient_checkpointing, from 0.22 "
-             "(September 2025) on", is_default=True),
+             "(September 2025) on", releases=Releases(since="0.22"), is_default=True),
         Fact(name="loss", value="chunked", source=_LIGER, needs={"kernels": "fused"}),
         Fact(name="loss", value="chunked-fp32", source=f"{_CHUNKED_NLL}, from 1.7 on",
              releases=Releases(since="1.7"), is_default=True),

@@ -153,7 +153,7 @@ AS_PEOPLE_DO = (
     ),
     (
         replace(_H100, gpu="L40S", world_size=4, model="Qwen/Qwen2.5-32B", batch_size=2, sequence_length=4096,
-                lora_rank=16, qlora=True, strategy="ddp", program="trl"),
+                lora_rank=16, qlora=True, strategy="ddp", program="trl==0.25"),
         "--kernels fused",
     ),
     (

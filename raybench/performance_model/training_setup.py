@@ -28,6 +28,7 @@ Loss = Literal[
 ]
 Packing = Literal["nf4", "nf4-single", "gptq", "8bit"]
 FrozenInputs = Literal["dropped", "kept", "held"]
+SENDING_ONCE: tuple[Dispatcher, ...] = ("deepep", "hybridep")  # each token once to each node
 OPTIMIZERS: tuple[Optimizer, ...] = (
     *("sgd", "momentum", "adam", "adamw", "adamw-8bit"),
     *("paged-adamw", "paged-adamw-8bit"),

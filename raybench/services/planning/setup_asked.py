@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activation: fp8 is of matrix products alone
 _PACKED = ("nf4", "int8", "fp8")  # types of a frozen base that is unpacked, or cast, to compute
 USUAL_DTYPE = "fp32"  # of weights that are stored, and of gradients that are reduced
-_SENDING_ONCE = ("deepep", "hybridep")  # each token once to each node
 _KEEPING = ("ddp", "zero1", "zero2", "zero3")  # their gradients stay where they are from step to step
 
 
@@ -45,7 +44,7 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
     from raybench.performance_model.parallel.recomputed_modules import check_modules, modules_of
     from raybench.performance_model.parallel.strategies import is_named_by_megatron, strategy_named
     from raybench.performance_model.step.heaviest import heaviest
-    from raybench.performance_model.training_setup import TrainingSetup
+    from raybench.performance_model.training_setup import SENDING_ONCE, TrainingSetup
 
     strategy = strategy_named(options.strategy or "ddp")
     is_aware = strategy == "zero1" and bool(options.use_precision_aware_optimizer)  # which Megatron-LM alone has
@@ -90,7 +89,7 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
         fused_optimizer=_is_te_adam(options, strategy),
         sequence_parallel=options.sequence_parallel,
         overlaps=options.overlap,
-        sends_once=None if options.token_dispatcher is None else options.token_dispatcher in _SENDING_ONCE,
+        sends_once=None if options.token_dispatcher is None else options.token_dispatcher in SENDING_ONCE,
         is_balanced=options.force_load_balancing,
     )
     check_modules(model, setup)

@@ -281,9 +281,8 @@ def step_seconds(
     computation and its communication, plus one collective that is always exposed: the first gather of the forward pass,
     before which nothing can be computed, and the last reduction of the backward pass, after which nothing is left to
     compute. The shortest of each phase counts. Blocking collectives are exposed in both; in the least one, only a piece
-    of those that can be cut. A
-    pipeline idles ``bubble`` seconds per second of computation and blocking communication. ``forward_share``: a third,
-    2 of 6 operations per weight.
+    of those that can be cut. A pipeline idles ``bubble`` seconds per second of computation and blocking communication.
+    ``forward_share``: a third, 2 of 6 operations per weight.
     """
     if compute < 0 or not 0 <= forward_share <= 1:
         raise UsageError(f"a step cannot compute for {compute:g} s with {forward_share:g} of it forward")

@@ -71,7 +71,7 @@ def test_transformers_is_out_by_its_own_times_where_adapters_have_a_class_that_i
     assert "its own published step times" in one.why
     assert 1.05 < one.slower < 1.4
     whole = out_of(replace(adapters, lora_rank=0, strategy="ddp", model="gpt2", loss="transformers"))
-    assert "trl" not in whole or 1.05 < whole["trl"].slower < one.slower  # eager ones may be slower than adapters
+    assert OUTSIDE < whole["trl"].slower < 1.1 < one.slower  # eager ones may be slower than adapters
 
 
 def test_what_is_out_is_told_with_the_fact_that_does_it() -> None:

@@ -1,0 +1,1 @@
+"""Models by their shape, and where a shape comes from: a name, a configuration file, a count."""

@@ -1,0 +1,1 @@
+"""How a model is trained, as far as memory, traffic and time depend on it."""

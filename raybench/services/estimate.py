@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from raybench.documents.estimate import EstimateReport, MeasuredSetting
     from raybench.hardware.gpus import Gpu
     from raybench.performance_model.cost import Price
-    from raybench.performance_model.efficiency import Efficiency
+    from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.performance_model.layout import Layout, Network
-    from raybench.performance_model.step.request import EstimateRequest
-    from raybench.performance_model.training_setup import Dispatcher, Kernels, Loss, Offload, Optimizer
-    from raybench.performance_model.transformer import Transformer
+    from raybench.performance_model.models.transformer import Transformer
+    from raybench.performance_model.setup.training_setup import Dispatcher, Kernels, Loss, Offload, Optimizer
+    from raybench.performance_model.step.efficiency import Efficiency
     from raybench.services.estimate_machine import Machine
     from raybench.services.planning.measured_setting import Setting
     from raybench.services.planning.own_runs import MeasuredRun
@@ -130,8 +130,8 @@ class FinishedEstimate:
 
 def estimate(options: EstimateOptions) -> FinishedEstimate:
     """Communication, memory, step time, throughput and cost; nothing is run. Raises UsageError for what cannot be."""
-    from raybench.performance_model.estimate import estimate as estimated
-    from raybench.performance_model.estimate_report import estimate_report
+    from raybench.performance_model.estimate.estimate import estimate as estimated
+    from raybench.performance_model.estimate.report import estimate_report
     from raybench.performance_model.programs.other_programs import other_programs
     from raybench.performance_model.programs.taken import checked, with_program
 
@@ -179,9 +179,9 @@ def estimate_request(options: EstimateOptions) -> "EstimateRequest":
 
     What a program decides that is named is not in it yet (``performance_model/programs/taken.py``).
     """
+    from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.performance_model.programs.program import usual_strategy
     from raybench.performance_model.programs.table import program_named
-    from raybench.performance_model.step.request import EstimateRequest
     from raybench.services.planning.launch import check_is_trained
 
     machine = machine_of(options)
@@ -282,7 +282,7 @@ def _dtype(name: str, gpu: "Gpu | None") -> str:
 
 
 def _power(watts: float | None, gpu: "Gpu | None") -> float | None:
-    from raybench.performance_model.work import FULL_WATTS, LEAST_WATTS
+    from raybench.performance_model.step.work import FULL_WATTS, LEAST_WATTS
 
     if watts is None:
         return None
@@ -308,9 +308,9 @@ def _network(options: EstimateOptions, machine: "Machine", layout: "Layout") -> 
 
 
 def _model(options: EstimateOptions) -> "Transformer":
-    from raybench.performance_model.model_config import is_config, model_of_config
-    from raybench.performance_model.presets import preset_named
-    from raybench.performance_model.released_models import released_names
+    from raybench.performance_model.models.config import is_config, model_of_config
+    from raybench.performance_model.models.presets import preset_named
+    from raybench.performance_model.models.released import released_names
 
     names = ("layers", "hidden", "heads", "kv_heads", "feedforward", "vocabulary")
     changes = {
@@ -340,7 +340,7 @@ def _model(options: EstimateOptions) -> "Transformer":
 
 def _shape_taken(name: str) -> dict[str, str]:
     """A line of a model that is estimated by the shape of another release of it."""
-    from raybench.performance_model.model_config import shape_taken
+    from raybench.performance_model.models.config import shape_taken
 
     released = None if is_import_path(name) else shape_taken(name)
     return {"model": f"{name.strip()} by the shape of {released}, which it shares"} if released else {}
@@ -406,7 +406,7 @@ def _says_checkpointing(options: EstimateOptions) -> bool:
 
 
 def _efficiency(text: str) -> "Efficiency":
-    from raybench.performance_model.efficiency import Efficiency
+    from raybench.performance_model.step.efficiency import Efficiency
 
     low, _, high = text.partition(":")
     try:

@@ -35,7 +35,7 @@ PURE = {
     "raybench/benchmarks/training/exposure/division.py": "a trace",
     "raybench/execution/placement.py": "nodes as Ray lists them",
     "raybench/expectations/shape.py": "a result",
-    "raybench/performance_model/activations.py": "the setup of a training",
+    "raybench/performance_model/memory/activations.py": "the setup of a training",
     "raybench/reports/builders/run/report.py": "a result",
     "raybench/reports/study/view.py": "a study",
     "raybench/reports/workloads/training.py": "a result",

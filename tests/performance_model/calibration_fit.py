@@ -1,4 +1,4 @@
-"""Fit how fast GPUs compute to published trainings: the constants of ``raybench/performance_model/efficiency.py``.
+"""Fit how fast GPUs compute to published trainings: the constants of ``raybench/performance_model/step/efficiency.py``.
 
 Pure and without a library: a search along each constant in turn, of the sum of how far each predicted step time is from
 the published one (its logarithm, so that outliers count once and not squared). A source's rows count as the square root
@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 
 from raybench.performance_model.communication import SAVED
-from raybench.performance_model.efficiency import Calibration, experts_times
-from raybench.performance_model.estimate import estimate
+from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of
 from raybench.performance_model.step.bounds import beside_share, forward_share, peak_seconds, peak_tflops
+from raybench.performance_model.step.efficiency import Calibration, experts_times
 from raybench.performance_model.step.links import has_open_fabric, linked_network
 from raybench.performance_model.step.offload import offload_seconds
 from raybench.performance_model.step.spreads import exposed_share
-from raybench.performance_model.work import Work, work_of
+from raybench.performance_model.step.work import Work, work_of
 from tests.performance_model.published_run import PublishedRun
 
 # Where nothing in the rows says otherwise: known of kernels before any of these tables was read.

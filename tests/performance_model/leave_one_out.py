@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, median
 
-from raybench.performance_model.efficiency import CALIBRATION, Calibration, expected_efficiency
-from raybench.performance_model.estimate import Estimate, estimate
-from raybench.performance_model.memory import MemoryEstimate
+from raybench.performance_model.estimate.estimate import Estimate, estimate
+from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.estimate.said import said_requests
+from raybench.performance_model.memory.rank import MemoryEstimate
 from raybench.performance_model.parallel.part import local_setup, part_of
-from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.step.said import said_requests
+from raybench.performance_model.step.efficiency import CALIBRATION, Calibration, expected_efficiency
 from raybench.performance_model.step.spreads import SPREADS, Spread
 from tests.performance_model.calibration_fit import Observation, fitted, observations
 from tests.performance_model.other_formulas import FORMULAS

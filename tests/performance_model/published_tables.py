@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from raybench.hardware.gpus import Gpu, gpu_for
+from raybench.performance_model.estimate.heaviest import heaviest
+from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import Layout, Network
-from raybench.performance_model.step.heaviest import heaviest
-from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.training_setup import FrozenInputs, Packing, TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.transformer import Transformer
+from raybench.performance_model.setup.training_setup import FrozenInputs, Packing, TrainingSetup
 from tests.performance_model.published_run import FOLDER, PublishedRun
 
 _NVLINK_SHARE, _NIC_SHARE, _PCIE_GB_PER_S = 0.80, 0.92, 25.0

@@ -16,14 +16,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from raybench.performance_model.estimate import estimate
-from raybench.performance_model.memory import fragmentation_share
-from raybench.performance_model.parallel.megatron import MEGATRON_FRAGMENTATION_SHARE, is_megatrons
-from raybench.performance_model.parallel.pools import (
+from raybench.performance_model.estimate.estimate import estimate
+from raybench.performance_model.memory.pools import (
     FULLY_SHARD_FRAGMENTATION_SHARES,
     STREAMS_FRAGMENTATION_SHARES,
     STREAMS_SHARES,
 )
+from raybench.performance_model.memory.rank import fragmentation_share
+from raybench.performance_model.parallel.megatron import MEGATRON_FRAGMENTATION_SHARE, is_megatrons
 from tests.performance_model.leave_one_out import VARYING_SHARE, margin_of, memory_of
 from tests.performance_model.published_run import PublishedRun
 from tests.performance_model.published_runs import all_runs

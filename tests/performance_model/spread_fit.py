@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from raybench.performance_model.efficiency import Calibration, expected_efficiency, slow_sides
-from raybench.performance_model.estimate import estimate
+from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.parallel.part import local_setup, part_of
+from raybench.performance_model.step.efficiency import Calibration, expected_efficiency, slow_sides
 from raybench.performance_model.step.links import networks_of
 from raybench.performance_model.step.offload import slowest_seconds
 from raybench.performance_model.step.spreads import (
@@ -22,7 +22,7 @@ from raybench.performance_model.step.spreads import (
     classes_of,
     exposed_share,
 )
-from raybench.performance_model.work import work_of
+from raybench.performance_model.step.work import work_of
 from tests.performance_model.published_run import PublishedRun
 
 # Of the votes of a class, on either side: more than nine in ten, since rows are known better here than those that come

@@ -9,23 +9,23 @@ import pytest
 
 from raybench.errors import UsageError
 from raybench.hardware.gpus import gpu_for
-from raybench.performance_model.activations import block_activation_bytes_per_token
-from raybench.performance_model.efficiency import (
+from raybench.performance_model.estimate.estimate import estimate
+from raybench.performance_model.estimate.heaviest import heaviest
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.memory.activations import block_activation_bytes_per_token
+from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.models.transformer import Transformer
+from raybench.performance_model.parallel.part import local_setup, part_of
+from raybench.performance_model.setup.training_setup import Loss, TrainingSetup
+from raybench.performance_model.step.efficiency import (
     CALIBRATION,
     Efficiency,
     expected_efficiency,
     slow_sides,
 )
-from raybench.performance_model.estimate import estimate
-from raybench.performance_model.layout import Layout
-from raybench.performance_model.parallel.part import local_setup, part_of
-from raybench.performance_model.presets import preset_named
-from raybench.performance_model.step.heaviest import heaviest
 from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.spreads import SPREADS
-from raybench.performance_model.training_setup import Loss, TrainingSetup
-from raybench.performance_model.transformer import Transformer
-from raybench.performance_model.work import clock_share, work_of
+from raybench.performance_model.step.work import clock_share, work_of
 from tests.performance_model.calibration_fit import Observation, fitted, observations
 from tests.performance_model.leave_one_out import outcome, promised
 from tests.performance_model.other_formulas import FORMULAS

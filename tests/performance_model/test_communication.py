@@ -17,9 +17,9 @@ from raybench.performance_model.communication import (
     step_seconds,
 )
 from raybench.performance_model.layout import Layout, Network, wire_factor
-from raybench.performance_model.presets import preset_named
+from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.traffic import training_traffic
-from raybench.performance_model.training_setup import TrainingSetup
 
 EIGHT = Layout(world_size=8, ranks_per_node=8)
 TWO_NODES = Layout(world_size=16, ranks_per_node=8)

@@ -15,10 +15,10 @@ torch = pytest.importorskip("torch")
 from raybench.benchmarks.memory import benchmark
 from raybench.benchmarks.memory.options import MemoryOptions
 from raybench.hardware.gpus import gpu_for
-from raybench.performance_model.efficiency import CALIBRATION
-from raybench.performance_model.presets import preset_named
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.work import work_of
+from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.setup.training_setup import TrainingSetup
+from raybench.performance_model.step.efficiency import CALIBRATION
+from raybench.performance_model.step.work import work_of
 from raybench.services.estimate import EstimateOptions, estimate
 
 FOLDER = Path(__file__).parents[1] / "gpu"

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.estimate import estimate
+from raybench.performance_model.estimate.estimate import estimate
+from raybench.performance_model.estimate.request import EstimateRequest, least_setup
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import FRAGMENTATION_SHARES, ZERO_BUCKET, estimate_memory, largest_batch
-from raybench.performance_model.presets import preset_named
-from raybench.performance_model.step.request import EstimateRequest, least_setup
-from raybench.performance_model.training_setup import Loss, TrainingSetup
+from raybench.performance_model.memory.rank import FRAGMENTATION_SHARES, ZERO_BUCKET, estimate_memory, largest_batch
+from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.setup.training_setup import Loss, TrainingSetup
 
 MODEL = preset_named("llama-8b")
 EIGHT = Layout(world_size=8, ranks_per_node=8)

@@ -12,8 +12,8 @@ import pytest
 from raybench.benchmarks.training.models.shapes import shape_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import MemoryEstimate, estimate_memory
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.memory.rank import MemoryEstimate, estimate_memory
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 pytest.importorskip("torch")
 ROOT = Path(__file__).parents[2]

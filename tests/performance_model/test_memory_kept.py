@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from raybench.hardware.gpus import gpu_for
-from raybench.performance_model.activations import block_activation_bytes_per_token as kept
-from raybench.performance_model.activations import checkpoint_bytes_per_token, passing_bytes_per_token
+from raybench.performance_model.estimate.forms import most_peak
+from raybench.performance_model.estimate.heaviest import heaviest
+from raybench.performance_model.estimate.request import EstimateRequest, least_setup
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import estimate_memory
-from raybench.performance_model.model_config import model_of_config
+from raybench.performance_model.memory.activations import block_activation_bytes_per_token as kept
+from raybench.performance_model.memory.activations import checkpoint_bytes_per_token, passing_bytes_per_token
+from raybench.performance_model.memory.rank import estimate_memory
+from raybench.performance_model.models.config import model_of_config
+from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.parallel.part import local_setup
 from raybench.performance_model.parallel.strategies import Strategy
-from raybench.performance_model.presets import preset_named
-from raybench.performance_model.step.forms import most_peak
-from raybench.performance_model.step.heaviest import heaviest
-from raybench.performance_model.step.request import EstimateRequest, least_setup
-from raybench.performance_model.training_setup import PACKED_BYTES, Kernels, Loss, TrainingSetup
+from raybench.performance_model.setup.training_setup import PACKED_BYTES, Kernels, Loss, TrainingSetup
 from raybench.services.estimate import EstimateOptions, estimate_request
 
 MODEL = preset_named("llama-2-7b")

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from raybench.performance_model.layout import Layout
+from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.nearest_fit import Fitting, nearest_fit
-from raybench.performance_model.presets import preset_named
 from raybench.performance_model.programs.table import program_named
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimate import EstimateOptions, estimate, estimate_request
 
 GIB = 2**30

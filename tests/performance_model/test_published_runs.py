@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from raybench.performance_model.estimate import estimate
+from raybench.performance_model.estimate.estimate import estimate
 from tests.performance_model.published_run import FOLDER
 from tests.performance_model.published_runs import PublishedRun, published_runs
 from tests.performance_model.random_halves import Held, errors, fitted, judged, splits

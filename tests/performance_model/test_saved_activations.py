@@ -10,18 +10,18 @@ from dataclasses import replace
 
 import pytest
 
-from raybench.performance_model.activations import (
+from raybench.performance_model.layout import Layout
+from raybench.performance_model.memory.activations import (
     block_activation_bytes_per_token,
     feedforward_bytes_per_token,
     passing_bytes_per_token,
     selective_bytes_per_token,
 )
-from raybench.performance_model.layout import Layout
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.parallel.traffic import cut_traffic
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
-from raybench.performance_model.work import products_again
+from raybench.performance_model.setup.training_setup import TrainingSetup
+from raybench.performance_model.step.work import products_again
 
 torch = pytest.importorskip("torch")
 training = pytest.importorskip("raybench.benchmarks.training.models.transformer")

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from raybench.hardware.gpus import GPUS, gpu_for
-from raybench.performance_model.efficiency import CALIBRATION, GEFORCE_REACHED, expected_efficiency
-from raybench.performance_model.estimate import estimate
+from raybench.performance_model.estimate.estimate import estimate
+from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.estimate.unknown import unsaid_of
 from raybench.performance_model.layout import Layout
+from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.parallel.part import part_of
-from raybench.performance_model.presets import preset_named
 from raybench.performance_model.programs.taken import with_program
+from raybench.performance_model.setup.training_setup import Kernels, TrainingSetup
 from raybench.performance_model.step.attention import older_share
-from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.step.efficiency import CALIBRATION, GEFORCE_REACHED, expected_efficiency
 from raybench.performance_model.step.spreads import (
     FEW_PUBLISHED,
     SPREADS,
@@ -27,9 +29,7 @@ from raybench.performance_model.step.spreads import (
     spread_of,
     unpublished,
 )
-from raybench.performance_model.step.unknown import unsaid_of
-from raybench.performance_model.training_setup import Kernels, TrainingSetup
-from raybench.performance_model.work import work_of
+from raybench.performance_model.step.work import work_of
 from raybench.services.estimate import EstimateOptions, estimate_request
 from tests.performance_model.leave_one_out import families, fits_without, needs_of, outcome
 from tests.performance_model.published_runs import all_runs

@@ -11,8 +11,8 @@ import pytest
 from raybench.benchmarks.training.models.shapes import shape_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.performance_model.layout import Layout
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.traffic import training_traffic
-from raybench.performance_model.training_setup import TrainingSetup
 from tests.performance_model.test_collectives_counted import Counting, dist, fake, torch
 
 strategies = pytest.importorskip("raybench.benchmarks.training.strategies")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.presets import PRESETS, preset_named
+from raybench.performance_model.models.presets import PRESETS, preset_named
 
 # numel() over the parameters of the released checkpoints.
 RELEASED = {

@@ -52,7 +52,7 @@ from raybench.launchers.slurm.node_step import state_in
 from raybench.launchers.slurm.time_limit import seconds_of
 from raybench.metadata import parse_gpu_query
 from raybench.nodes.kubernetes import read_nodes
-from raybench.performance_model.model_config import model_of_config
+from raybench.performance_model.models.config import model_of_config
 from raybench.preflight.checks import CHECKS, evaluate
 from raybench.preflight.login import answer_within, login_stage, no_answer
 from raybench.preflight.node_tests.answer import read_answer

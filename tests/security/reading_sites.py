@@ -65,7 +65,7 @@ WITHOUT_TARGET: Mapping[str, str] = {
     "diagnostics/inputs/forked.py:result": OURS,
     "diagnostics/scanning/sifting.py:before": OURS,
     "diagnostics/pages.py:_samples": PACKAGED,
-    "raybench/performance_model/released_models.py:released_models": PACKAGED,
+    "raybench/performance_model/models/released.py:released_models": PACKAGED,
     "playbooks/library/raybench_fabric.py:_is_alive": OURS,
     "playbooks/library/raybench_fabric.py:_new_results": OURS,
     "playbooks/library/raybench_node_test.py:main": ANSIBLES,

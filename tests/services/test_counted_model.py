@@ -10,11 +10,11 @@ import psutil
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.activations import block_activation_bytes_per_token
-from raybench.performance_model.estimate import estimate
-from raybench.performance_model.presets import preset_named
-from raybench.performance_model.step.unknown import advice_on
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.estimate.estimate import estimate
+from raybench.performance_model.estimate.unknown import advice_on
+from raybench.performance_model.memory.activations import block_activation_bytes_per_token
+from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimate import EstimateOptions, estimate_request
 from raybench.services.planning.counted_model import counted_model, is_import_path, model_of
 
@@ -26,7 +26,7 @@ SOURCE = """
 import torch
 from torch import nn
 from raybench.benchmarks.training.models.transformer import LanguageModel
-from raybench.performance_model.presets import preset_named
+from raybench.performance_model.models.presets import preset_named
 
 def language():
     return LanguageModel(preset_named("tinyllama-1.1b"))

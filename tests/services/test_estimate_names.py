@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.families.layer_names import layers_named
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.families.layer_names import layers_named
+from raybench.performance_model.models.transformer import Transformer
 from raybench.services.estimate import EstimateOptions, estimate, estimate_request
 
 

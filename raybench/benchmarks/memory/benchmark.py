@@ -14,10 +14,10 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.benchmarks.training.models.precision import chosen_dtype, compute_dtype
 from raybench.benchmarks.training.models.shapes import shape_of
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import MemoryEstimate, estimate_memory
+from raybench.performance_model.memory.rank import MemoryEstimate, estimate_memory
 from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.search import search
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.units import parse_bytes
 
 _STRATEGIES: Mapping[str, Strategy] = {"full": "fsdp", "grad-op": "fsdp-grad-op"}
@@ -118,7 +118,7 @@ class Trials:
 
 
 def estimates(context: RankContext, options: MemoryOptions, trials: tuple[Trial, ...]) -> dict[str, dict[str, int]]:
-    """What performance_model/memory.py says of each batch size, by its text; nothing where it is no transformer."""
+    """What performance_model/memory/ says of each batch size, by its text; nothing where it is no transformer."""
     found = {str(trial.batch_size): estimate_of(context, options, trial.batch_size) for trial in trials}
     return {batch: estimate.parts() for batch, estimate in found.items() if estimate is not None}
 

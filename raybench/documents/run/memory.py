@@ -31,7 +31,7 @@ FRAGMENTED = 0.10  # of what the allocator holds: twice the usual (docs/methods.
 class Use(Part, frozen=True, kw_only=True):
     """Bytes of one rank at one batch size; all 0 where it did not fit a GPU.
 
-    ``estimate`` holds the parts of performance_model/memory.py.
+    ``estimate`` holds the parts of performance_model/memory/rank.py.
     """
 
     batch_size: Count

@@ -9,8 +9,12 @@ from dataclasses import dataclass, replace
 
 from raybench.performance_model.communication import StepSeconds, Traffic
 from raybench.performance_model.cost import Cost
-from raybench.performance_model.efficiency import Efficiency
-from raybench.performance_model.memory import LONG_SHARE, MemoryEstimate, estimate_memory
+from raybench.performance_model.estimate.forms import LargestBatch, largest_batches, least_memory, least_peak, most_peak
+from raybench.performance_model.estimate.own_runs import NO_CORRECTION, Correction, Traits, correction_of
+from raybench.performance_model.estimate.request import EstimateRequest, sure_bytes
+from raybench.performance_model.estimate.said import said_requests
+from raybench.performance_model.estimate.unknown import unknown_of
+from raybench.performance_model.memory.rank import LONG_SHARE, MemoryEstimate, estimate_memory
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
 from raybench.performance_model.programs.taken import decided_anew, refused
 from raybench.performance_model.step.bounds import (
@@ -20,15 +24,11 @@ from raybench.performance_model.step.bounds import (
     peak_tflops,
     step_bounds,
 )
-from raybench.performance_model.step.forms import LargestBatch, largest_batches, least_memory, least_peak, most_peak
+from raybench.performance_model.step.efficiency import Efficiency
 from raybench.performance_model.step.links import has_open_fabric, linked_layout, linked_network
-from raybench.performance_model.step.own_runs import NO_CORRECTION, Correction, Traits, correction_of
-from raybench.performance_model.step.request import EstimateRequest, sure_bytes
-from raybench.performance_model.step.said import said_requests
 from raybench.performance_model.step.spreads import exposed_share
 from raybench.performance_model.step.traffic import training_traffic
-from raybench.performance_model.step.unknown import unknown_of
-from raybench.performance_model.update import update_seconds
+from raybench.performance_model.step.update import update_seconds
 from raybench.performance_model.ways.measured import Measured
 
 # How many times as long the slowest step takes where the allocator has to free blocks and allocate them again: in seven

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+from raybench.performance_model.estimate.heaviest import heaviest
+from raybench.performance_model.estimate.request import EstimateRequest, least_model, least_setup, most_setup
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import MOST_BATCH, MemoryEstimate, estimate_memory
+from raybench.performance_model.memory.rank import MOST_BATCH, MemoryEstimate, estimate_memory
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.search import largest_fitting
-from raybench.performance_model.step.heaviest import heaviest
-from raybench.performance_model.step.request import EstimateRequest, least_model, least_setup, most_setup
-from raybench.performance_model.training_setup import Kernels, Loss, TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.setup.training_setup import Kernels, Loss, TrainingSetup
 
 Form = tuple[TrainingSetup, Layout]
 

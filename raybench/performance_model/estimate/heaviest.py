@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 
 def heaviest(setup: TrainingSetup, *, kernels_known: bool, loss_known: bool) -> TrainingSetup:

@@ -15,13 +15,13 @@ from raybench.documents.estimate import (
     OwnRunTold,
 )
 from raybench.performance_model.communication import Message
-from raybench.performance_model.estimate import Estimate
+from raybench.performance_model.estimate.estimate import Estimate
+from raybench.performance_model.estimate.own_runs import OwnRun, by_others
+from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.estimate.unknown import advice_on, caveats_of, unsaid_of, unsaid_of_memory
 from raybench.performance_model.programs.taken import most_taken, what_is_taken
 from raybench.performance_model.step.bounds import model_flops_per_token
-from raybench.performance_model.step.own_runs import OwnRun, by_others
-from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.step.unknown import advice_on, caveats_of, unsaid_of, unsaid_of_memory
-from raybench.performance_model.update import one_thread_seconds
+from raybench.performance_model.step.update import one_thread_seconds
 
 Pair = tuple[float, float] | None
 

@@ -7,14 +7,14 @@ from typing import Any
 from raybench.errors import UsageError
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.cost import Price
-from raybench.performance_model.efficiency import Efficiency
+from raybench.performance_model.estimate.own_runs import OwnRun
 from raybench.performance_model.layout import Layout, Network
-from raybench.performance_model.memory import SHORT_SHARE
+from raybench.performance_model.memory.rank import SHORT_SHARE
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.programs.program import Fact, Program
+from raybench.performance_model.setup.training_setup import Loss, TrainingSetup
 from raybench.performance_model.step.attention import is_before_flash
-from raybench.performance_model.step.own_runs import OwnRun
-from raybench.performance_model.training_setup import Loss, TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.step.efficiency import Efficiency
 
 _FP32_BYTES = 4
 

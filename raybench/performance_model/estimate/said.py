@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from raybench.performance_model.estimate.forms import layouts_meant
+from raybench.performance_model.estimate.heaviest import heaviest
+from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.step.attention import may_be_masked
-from raybench.performance_model.step.forms import layouts_meant
-from raybench.performance_model.step.heaviest import heaviest
 from raybench.performance_model.step.links import exchanges_over_nodes
-from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.spreads import may_overlap
 
 _FASTEST: dict[str, Any] = {

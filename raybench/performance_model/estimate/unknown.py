@@ -1,17 +1,17 @@
 """What an estimate cannot say, and what to give for it."""
 
 from raybench.hardware.gpus import Gpu
-from raybench.performance_model.counted_model import CountedModel
-from raybench.performance_model.families.layer_names import NO_LAYER
+from raybench.performance_model.estimate.forms import layouts_meant
+from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.models.counted_model import CountedModel
+from raybench.performance_model.models.families.layer_names import NO_LAYER
 from raybench.performance_model.parallel.part import BATCHES_PER_STAGE, bubble_share
 from raybench.performance_model.parallel.strategies import WITHOUT_PIPELINE
 from raybench.performance_model.step.attention import may_be_masked
-from raybench.performance_model.step.forms import layouts_meant
 from raybench.performance_model.step.links import exchanges_over_nodes, fabrics_of, has_open_fabric
 from raybench.performance_model.step.output_layer import padded_vocabulary
-from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.spreads import may_overlap, unpublished
-from raybench.performance_model.work import has_slower_attention
+from raybench.performance_model.step.work import has_slower_attention
 
 _WIDE_BYTES = 4  # an element of fp32, whose kernels take any width
 _MUCH_BUBBLE = 0.5  # of the computation: a third of the step

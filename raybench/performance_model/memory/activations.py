@@ -5,10 +5,10 @@ normalisation computes in fp32, whatever its input, and each layer that reads it
 in ``tests/performance_model/test_saved_activations.py``, and with the rest of a step in ``test_memory_counted.py``.
 """
 
-from raybench.performance_model.counted_model import CountedModel
+from raybench.performance_model.models.counted_model import CountedModel
+from raybench.performance_model.models.transformer import OF_EXPERTS, Transformer
 from raybench.performance_model.parallel.part import ModelPart
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import OF_EXPERTS, Transformer
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 _FP32_BYTES = 4
 _JOINED = frozenset({"q_proj", "k_proj", "v_proj"})  # where they are; layers of latent attention are each their own

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.transformer import Transformer
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # Per logit. Forward: what the output layer gave, the same without the last token, in fp32, and the log-softmax.
 # Backward: the log-softmax and two gradients in fp32.

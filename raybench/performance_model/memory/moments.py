@@ -5,17 +5,17 @@ A moment is the sum of what is there at once; the largest of them makes the peak
 
 from dataclasses import dataclass, field
 
-from raybench.performance_model.activations import (
+from raybench.performance_model.memory.activations import (
     block_activation_bytes_per_token,
     checkpoint_bytes_per_token,
     outer_bytes_per_token,
     passing_bytes_per_token,
     selective_bytes_per_token,
 )
+from raybench.performance_model.memory.loss import LossMemory
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.recomputed_modules import kept_bytes_per_token
-from raybench.performance_model.step.loss_memory import LossMemory
-from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.setup.training_setup import PACKED_BYTES, TrainingSetup
 
 # Per 4-bit weight while its layer computes, in raybench's own training: an index, and fp32
 # (adapters.QuantisedWeight.dense).

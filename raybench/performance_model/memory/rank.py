@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory_moments import AFTER_THE_STEP, Step, has_buckets, replica_moments, shard_moments
+from raybench.performance_model.memory.moments import AFTER_THE_STEP, Step, has_buckets, replica_moments, shard_moments
+from raybench.performance_model.memory.pools import sharded_fragmentation, waiting_bytes
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.megatron import (
     MEGATRON_FRAGMENTATION_SHARE,
     MEGATRON_NCCL_BYTES,
@@ -24,11 +26,9 @@ from raybench.performance_model.parallel.part import (
     local_setup,
     part_of,
 )
-from raybench.performance_model.parallel.pools import sharded_fragmentation, waiting_bytes
 from raybench.performance_model.parallel.sharding import shard_count, state_shard_count
 from raybench.performance_model.search import largest_fitting
-from raybench.performance_model.training_setup import PACKED_BYTES, TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.setup.training_setup import PACKED_BYTES, TrainingSetup
 
 # Elements of state per trained element: Adam has two moments. bitsandbytes' 8-bit moments add a 4-byte scale per 256
 # elements (blockwise quantisation, Dettmers et al. 2022).

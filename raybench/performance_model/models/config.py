@@ -11,10 +11,19 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 
 from raybench.errors import UsageError, unknown_name
-from raybench.performance_model.families import beside_weights, dense, experts, gemma, gpt, latent, layer_norm, recent
-from raybench.performance_model.families.fields import Fields, Reader
-from raybench.performance_model.released_models import cached_config, released_id, released_like, released_models
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.families import (
+    beside_weights,
+    dense,
+    experts,
+    gemma,
+    gpt,
+    latent,
+    layer_norm,
+    recent,
+)
+from raybench.performance_model.models.families.fields import Fields, Reader
+from raybench.performance_model.models.released import cached_config, released_id, released_like, released_models
+from raybench.performance_model.models.transformer import Transformer
 
 _MOST_BYTES = 1 << 20  # of a config.json: the largest published have some ten thousand
 _LONGEST_NAME, _LONGEST_PATH = 200, 1000

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.transformer import Transformer
 
 Shapes = tuple[tuple[int, ...], ...]
 

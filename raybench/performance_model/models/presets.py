@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from raybench.errors import UsageError, unknown_name
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.transformer import Transformer
 
 
 def _gpt(name: str, layers: int, hidden: int, heads: int, *, context: int = 1024) -> Transformer:

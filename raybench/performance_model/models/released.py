@@ -1,6 +1,6 @@
 """Released models by their name on the Hub: what their ``config.json`` says, as far as it decides on the shape.
 
-``released_models.json`` has, by the model's id, its parameters as the publisher's weights have them (a test counts them
+``released.json`` has, by the model's id, its parameters as the publisher's weights have them (a test counts them
 again), other names that people type, and the fields. A model in the cache of ``huggingface_hub`` is read from there.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from raybench.errors import nearest
-from raybench.performance_model.presets import ALIASES, PRESETS
+from raybench.performance_model.models.presets import ALIASES, PRESETS
 
 _TUNED = re.compile(r"-(?:instruct|chat|it|base|pt|hf)(?=-|$)")
 # Of the same weights in another type, at the end: bitsandbytes', GPTQ's, AWQ's, llm-compressor's, llama.cpp's.
@@ -36,7 +36,7 @@ _UPLOAD_OTHERS = frozenset(
 def released_models() -> Mapping[str, Mapping[str, Any]]:
     """``{"Qwen/Qwen2.5-32B": {"parameters": 32763876352, "config": {...}}, ...}``; ``names``: others of the model."""
     found: Mapping[str, Mapping[str, Any]] = json.loads(
-        (files("raybench.performance_model") / "released_models.json").read_text(encoding="utf-8")
+        (files("raybench.performance_model.models") / "released.json").read_text(encoding="utf-8")
     )
     return found
 

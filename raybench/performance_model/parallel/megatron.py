@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from raybench.performance_model.layout import Layout
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.programs.of_megatron import FUSED_ADAM, JOINED_PROJECTIONS, LEAN_KERNELS, LOSS_IN_PLACE
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # NCCL's buffers, of a communicator for each way that the model is cut and one for all of them; and, of what comes and
 # goes every step, what the allocator holds beside it. NeMo on 8 B200 (vuiseng9): 125,170 MiB by nvidia-smi, of which

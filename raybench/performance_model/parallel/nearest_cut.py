@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import Held
+from raybench.performance_model.memory.rank import Held
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.choice import cut_layouts
 from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.programs.program import Program
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 _CUTS = ("tensor", "context", "pipeline", "expert")
 _WITH_STAGES = ("ddp", "zero1")  # DeepSpeed's pipelines have no ZeRO above 1, PyTorch's schedules hold whole shards

@@ -10,11 +10,11 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 from raybench.errors import UsageError
-from raybench.performance_model.counted_model import CountedModel
 from raybench.performance_model.layout import Layout
+from raybench.performance_model.models.counted_model import CountedModel
+from raybench.performance_model.models.transformer import NORMS_OF_PREDICTION, Transformer
 from raybench.performance_model.parallel.sharding import as_pipelined, keeps_gathered
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import NORMS_OF_PREDICTION, Transformer
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # Stages that may have the token embedding or the output layer in place of a layer (Megatron-LM's
 # --account-for-embedding-in-pipeline-split and -loss-): so Qwen3-235B has 94 layers in 96 stages.

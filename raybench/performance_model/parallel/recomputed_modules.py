@@ -8,7 +8,7 @@ Not kept are: of ``core_attn``, ``mlp``, ``moe`` and ``shared_experts`` everythi
 from dataclasses import replace
 
 from raybench.errors import UsageError, unknown_name
-from raybench.performance_model.activations import (
+from raybench.performance_model.memory.activations import (
     block_activation_bytes_per_token,
     computing,
     feedforward_bytes_per_token,
@@ -17,8 +17,8 @@ from raybench.performance_model.activations import (
     norm_bytes_per_token,
     score_bytes_per_token,
 )
-from raybench.performance_model.training_setup import RECOMPUTED_MODULES, RecomputedModule, TrainingSetup
-from raybench.performance_model.transformer import OF_EXPERTS, SHARED_EXPERT, Transformer
+from raybench.performance_model.models.transformer import OF_EXPERTS, SHARED_EXPERT, Transformer
+from raybench.performance_model.setup.training_setup import RECOMPUTED_MODULES, RecomputedModule, TrainingSetup
 
 _UP_PROJECTIONS = frozenset({"q_b_proj", "kv_b_proj"})
 _NEEDS_EXPERTS = ("moe", "moe_act", "shared_experts")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 
 def shard_count(setup: TrainingSetup, layout: Layout) -> int:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from raybench.performance_model.communication import Message, Traffic, joined
 from raybench.performance_model.layout import Group, Layout, Operation
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.part import local_setup, part_of
 from raybench.performance_model.parallel.recomputed_modules import is_feedforward_again
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # How many times as long as large messages NCCL's all_to_all of tokens takes over nodes at most: it has half of the line
 # rate, these have 0.92. Kimi-K2 on 256 B300 by 16 NICs of EFA a node takes 5.79 s a step by it and 3.83 s by DeepEP's

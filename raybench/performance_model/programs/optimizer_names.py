@@ -3,7 +3,7 @@
 from types import MappingProxyType
 
 from raybench.errors import unknown_name
-from raybench.performance_model.training_setup import OPTIMIZERS, Optimizer
+from raybench.performance_model.setup.training_setup import OPTIMIZERS, Optimizer
 
 # transformers/training_args.py, OptimizerNames; bitsandbytes' classes; llm-foundry's decoupled AdamW. What is fused of
 # them is a matter of time and of a program.

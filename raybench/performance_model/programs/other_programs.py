@@ -11,12 +11,12 @@ from typing import Any
 
 from raybench.documents.estimate import OtherPrograms
 from raybench.errors import UsageError
-from raybench.performance_model.estimate import Estimate, estimate, with_meant
+from raybench.performance_model.estimate.estimate import Estimate, estimate, with_meant
+from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.programs.program import Fact, Program, in_short
 from raybench.performance_model.programs.table import PROGRAMS
 from raybench.performance_model.programs.taken import refused, with_program
 from raybench.performance_model.step.attention import may_be_masked
-from raybench.performance_model.step.request import EstimateRequest
 
 OUTSIDE = 1.05  # how far a bound is out of one before that is told: errors are added as squares, one by one
 _LESS = 0.02  # of a ratio, by which a fact has a part in it

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from raybench.errors import UsageError
+from raybench.performance_model.estimate.heaviest import heaviest
+from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.parallel.strategies import WITHOUT_PIPELINE, Strategy
 from raybench.performance_model.programs.program import (
@@ -22,9 +24,7 @@ from raybench.performance_model.programs.program import (
     told,
 )
 from raybench.performance_model.programs.table import KIN, PROGRAMS
-from raybench.performance_model.step.heaviest import heaviest
-from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # Fields that `heaviest` decides where nobody says them.
 _DECIDED = ("on_streams", "wide_scores", "holds_inputs", "upcast")

@@ -3,14 +3,14 @@
 from dataclasses import replace
 from functools import cache
 
-from raybench.performance_model.counted_model import CountedModel
-from raybench.performance_model.model_config import model_of_config
-from raybench.performance_model.presets import PRESETS
+from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.models.config import model_of_config
+from raybench.performance_model.models.counted_model import CountedModel
+from raybench.performance_model.models.presets import PRESETS
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.programs.table import TORCHTITAN
 from raybench.performance_model.programs.taken import with_program
-from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 _OPTIMIZERS = ("adam", "adamw")
 _DTYPES = ("bf16", "fp8")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.performance_model.training_setup import TrainingSetup
+    from raybench.performance_model.setup.training_setup import TrainingSetup
 
 _MOST_SIZE, _MOST_RANK = 10**9, 10**5
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from raybench.errors import unknown_name
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.strategies import STRATEGIES, Strategy
-from raybench.performance_model.setup_checks import check_setup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.setup.checks import check_setup
 
 Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit", "paged-adamw", "paged-adamw-8bit"]
 Offload = Literal["none", "optimizer", "all"]

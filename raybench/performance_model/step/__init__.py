@@ -1,1 +1,1 @@
-"""One training step before it is run: what is asked, what is sent, between which bounds it takes its time."""
+"""One training step before it is run: what is computed and sent, and between which bounds it takes its time."""

@@ -1,7 +1,7 @@
 """What attention takes by the kernel that computes it: instructions of the GPU's own or an older one's, and masks."""
 
 from raybench.hardware.gpus import Gpu
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # FlashAttention-2 has 70 % of an A100's peak and 35 % of an H100's (Shah et al. 2024, FlashAttention-3, section 1): its
 # instructions are Ampere's. Hoppers and AMD's of such a peak have the same gap; data-centre Blackwells run them no

@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 from raybench.performance_model.communication import StepSeconds, Traffic, step_seconds
-from raybench.performance_model.efficiency import Efficiency, expected_efficiency
+from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import Network
 from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of, stage_imbalance
+from raybench.performance_model.setup.training_setup import TrainingSetup
+from raybench.performance_model.step.efficiency import Efficiency, expected_efficiency
 from raybench.performance_model.step.links import networks_of
 from raybench.performance_model.step.offload import offload_seconds
-from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.spreads import is_overlapped
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.work import attention_again, products_again
+from raybench.performance_model.step.work import attention_again, products_again
 
 # How much faster fp8 makes matrix products, with the casts around them, where shares of the 16-bit peak are given:
 # torchtitan with torchao's float8 about 1.4 (Llama 3.1 8B), Transformer Engine up to 1.9; the peaks' ratio is 2.

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from raybench.errors import UsageError
 from raybench.hardware.gpus import Gpu, gpu_for
+from raybench.performance_model.models.transformer import Transformer
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.offload import slowest_seconds
 from raybench.performance_model.step.spreads import SPREADS, Spread, classes_of, spread_of, unpublished
 from raybench.performance_model.step.starts import COMPILED_STARTS
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
-from raybench.performance_model.work import TYPES, Work, work_of
+from raybench.performance_model.step.work import TYPES, Work, work_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING
 
 from raybench.hardware.gpus import Gpu
-from raybench.performance_model.memory_moments import Step
+from raybench.performance_model.memory.moments import Step
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.part import local_setup, part_of
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
-from raybench.performance_model.update import PCIE_SHARE
+from raybench.performance_model.setup.training_setup import TrainingSetup
+from raybench.performance_model.step.update import PCIE_SHARE
 
 if TYPE_CHECKING:
-    from raybench.performance_model.step.request import EstimateRequest
+    from raybench.performance_model.estimate.request import EstimateRequest
 
 # What PyTorch's save_on_cpu copies a second, GB, which takes new memory of the host for each tensor: a 7B by FSDP on 16
 # B300 (awsome-distributed-ai, 3.test_cases/pytorch/FSDP) took 0.85 s a step of 2.1 GB where 0.25 s are computed.

@@ -1,7 +1,7 @@
 """What the output layer and its loss take: bytes moved for each logit, and products by kernels for unaligned widths."""
 
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.transformer import Transformer
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # Bytes of each logit that kernels read and write, forward and backward, products left out, with logits in 16 bits.
 # plain: PyTorch's cross entropy under autocast, a cast to fp32 (6), log_softmax (8), its gradient (12) and that of the

@@ -7,10 +7,10 @@ Pure arithmetic over shapes. The host runs ahead of the GPU, so that a step take
 from dataclasses import dataclass
 
 from raybench.hardware.gpus import Gpu
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.part import ModelPart
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.spreads import TURING_GEFORCE
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
 
 # Kernels of an eager block, forward and backward: those of a Llama by transformers, in whose units launches are.
 # GPT-2's with flash attention has 57, or 99 with weights that autocast casts; a course's transformer, with norms,

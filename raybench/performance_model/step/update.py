@@ -2,10 +2,10 @@
 
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import Held, state_bytes
+from raybench.performance_model.memory.rank import Held, state_bytes
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.part import part_of
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # Of a node's CPUs for a billion parameters: PyTorch's fused Adam, all of it in 16 bits (4 s of 405 billion on 8 nodes
 # of H100: LambdaLabsML/distributed-training-guide, 05-training-llama-405b), and a plain one (ZeRO-Offload, Ren et al.

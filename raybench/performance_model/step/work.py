@@ -7,8 +7,10 @@ import math
 from dataclasses import dataclass
 
 from raybench.hardware.gpus import Gpu
-from raybench.performance_model.activations import computing
+from raybench.performance_model.memory.activations import computing
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.recomputed_modules import NORM_PASSES, inner_share, norms_again, products_share
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.attention import (
     AMPERE_INSTRUCTIONS_SHARE,
     CAUSAL_SHARE,
@@ -21,8 +23,6 @@ from raybench.performance_model.step.attention import (
 )
 from raybench.performance_model.step.output_layer import head_times, logit_bytes
 from raybench.performance_model.step.starts import Starts, starts_of
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
 
 TYPES = ("bf16", "fp16")  # of which the first that a GPU has units for counts
 _WIDE_TYPES = ("fp32", "tf32")  # whose products have rates of their own

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from raybench.performance_model.estimate import Estimate
+from raybench.performance_model.estimate.estimate import Estimate
 
 Limit = Literal["network", "computation", "kernel starts"]
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 
 def _models() -> Iterable[str]:
-    from raybench.performance_model.released_models import released_names
+    from raybench.performance_model.models.released import released_names
 
     return (*_presets(), *released_names())
 
 
 def _presets() -> Iterable[str]:
-    from raybench.performance_model.presets import PRESETS
+    from raybench.performance_model.models.presets import PRESETS
 
     return PRESETS
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from raybench.services.planning.launch import is_ours, is_packed
 
 if TYPE_CHECKING:
-    from raybench.performance_model.step.request import EstimateRequest
+    from raybench.performance_model.estimate.request import EstimateRequest
 
 ASSUMED = "samples are packed and nothing is compiled, as what starts it has it (--masked-attention, --compile)"
 
@@ -30,7 +30,7 @@ def as_run(request: "EstimateRequest", *, is_trained: bool) -> "EstimateRequest"
 
 
 def _by_trl(request: "EstimateRequest") -> "EstimateRequest":
-    from raybench.performance_model.step.heaviest import heaviest
+    from raybench.performance_model.estimate.heaviest import heaviest
 
     setup = heaviest(request.setup, kernels_known=request.kernels_known, loss_known=request.loss_known)
     native = False if setup.native_attention is None and is_packed(request) else setup.native_attention

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.performance_model.counted_model import CountedModel
+    from raybench.performance_model.models.counted_model import CountedModel
 
 LIMIT_SECONDS = 120.0
 _PATH = re.compile(r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.]{0,200}")
@@ -85,8 +85,8 @@ def _lines(file: IO[bytes]) -> list[str]:
 
 def model_of(path: str, found: dict[str, Any], length: int) -> "CountedModel":
     """The model of what was counted with samples of so many tokens."""
-    from raybench.performance_model.counted_model import CountedModel
-    from raybench.performance_model.transformer import MOST_HIDDEN
+    from raybench.performance_model.models.counted_model import CountedModel
+    from raybench.performance_model.models.transformer import MOST_HIDDEN
 
     block, outer = (tuple(tuple(shape) for shape in found[name]) for name in ("block_shapes", "outer_shapes"))
     if not found["blocks"]:  # nothing is repeated: it is one block

@@ -7,7 +7,7 @@ from raybench.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from raybench.performance_model.step.request import EstimateRequest
+    from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.services.estimate import EstimateOptions
 
 _UNSHARED = "is of experts that ranks share (--expert-parallel), and there are none"

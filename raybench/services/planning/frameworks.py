@@ -8,7 +8,7 @@ from raybench.performance_model.parallel.part import OUTER_STAGES, spare_places
 from raybench.performance_model.programs.torchtitan import by_torchtitan, torchtitan_config
 
 if TYPE_CHECKING:
-    from raybench.performance_model.step.request import EstimateRequest
+    from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.performance_model.ways.way import Way
 
 Framework = Literal["megatron-lm", "torchtitan", "sagemaker", "accelerate"]

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raybench.documents.price import Price
-from raybench.performance_model.step.unknown import without_peak
+from raybench.performance_model.estimate.unknown import without_peak
 from raybench.units import amounts, short_number
 from raybench.verdicts import Conclusion
 
 if TYPE_CHECKING:
     from raybench.documents.training_plan import TrainingWay
-    from raybench.performance_model.step.request import EstimateRequest
+    from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.performance_model.ways.way import Way
 
 Range = tuple[float, float]

@@ -5,13 +5,13 @@ import shlex
 from typing import TYPE_CHECKING
 
 from raybench.errors import UsageError
-from raybench.performance_model.model_config import is_config
+from raybench.performance_model.models.config import is_config
 from raybench.services.planning.frameworks import cut_by, cut_lines, meeting_words, mixed_words, trainer_batch
 from raybench.services.planning.program_lines import program_lines
 
 if TYPE_CHECKING:
-    from raybench.performance_model.step.request import EstimateRequest
-    from raybench.performance_model.training_setup import TrainingSetup
+    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.setup.training_setup import TrainingSetup
     from raybench.performance_model.ways.way import Way
 
 _SHARDING = {"fsdp": "full", "fsdp-grad-op": "grad-op", "fsdp-hybrid": "hybrid"}

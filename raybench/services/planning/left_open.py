@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from raybench.documents.estimate import OtherPrograms
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate import Estimate
+    from raybench.performance_model.estimate.estimate import Estimate
     from raybench.performance_model.programs.program import Program
     from raybench.performance_model.ways.way import Way
 
@@ -25,9 +25,9 @@ class LeftOpen:
 
 def left_open(best: "Way") -> LeftOpen:
     """Nothing of a way that was measured, or that does not fit."""
-    from raybench.performance_model.estimate import with_meant
+    from raybench.performance_model.estimate.estimate import with_meant
+    from raybench.performance_model.estimate.unknown import unsaid_of
     from raybench.performance_model.programs.other_programs import OUTSIDE, other_programs
-    from raybench.performance_model.step.unknown import unsaid_of
 
     found = best.estimate
     if best.fits is False or found.measured is not None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from raybench.documents.estimate import MeasuredSetting
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.training import TrainingPoint
-from raybench.performance_model.step.own_runs import is_far
+from raybench.performance_model.estimate.own_runs import is_far
 from raybench.performance_model.ways.measured import Measured
 from raybench.services.planning.measured_setting import Setting, differences, refusal
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate import Estimate
+    from raybench.performance_model.estimate.estimate import Estimate
     from raybench.performance_model.ways.way import Way
 
 _ALL_BUT = 0.95  # of a device's memory: a run that had so much of it and was refused more had all that there is

@@ -12,12 +12,12 @@ from raybench.documents.run.result import RunResult
 from raybench.documents.run.training import TrainingPoint
 from raybench.errors import UsageError
 from raybench.hardware.gpus import find_gpu
+from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.sharding import shard_count
-from raybench.performance_model.presets import preset_named
-from raybench.performance_model.transformer import Transformer
 
 if TYPE_CHECKING:
-    from raybench.performance_model.step.request import EstimateRequest
+    from raybench.performance_model.estimate.request import EstimateRequest
 
 _SHARDINGS = {"full": "fsdp", "grad-op": "fsdp-grad-op", "hybrid": "fsdp-hybrid"}
 _USUAL = TrainingOptions()

@@ -17,9 +17,9 @@ from raybench.hardware.nodes import machine_named
 from raybench.services.planning.measured_setting import Setting, failure, gpu_names, length_of, model_of, strategy_of
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate import Estimate
-    from raybench.performance_model.step.own_runs import OwnRun, Told
-    from raybench.performance_model.step.request import EstimateRequest
+    from raybench.performance_model.estimate.estimate import Estimate
+    from raybench.performance_model.estimate.own_runs import OwnRun, Told
+    from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.services.estimate import EstimateOptions
 
 _MOST_TIMES = 10.0  # as long as told, or as short: seconds for milliseconds, a micro-batch for a step
@@ -204,10 +204,10 @@ def _machine_of(gpu: str, per_node: int, asked: "EstimateOptions") -> dict[str, 
 @lru_cache
 def _own_run(options: "EstimateOptions", request_of: RequestOf, run: MeasuredRun) -> "OwnRun":
     """What it says of others. Raises UsageError for one of which no step time can be told, or one that is mistyped."""
-    from raybench.performance_model.estimate import estimate
+    from raybench.performance_model.estimate.estimate import estimate
+    from raybench.performance_model.estimate.own_runs import OwnRun
+    from raybench.performance_model.estimate.said import said_requests
     from raybench.performance_model.programs.taken import checked, with_program
-    from raybench.performance_model.step.own_runs import OwnRun
-    from raybench.performance_model.step.said import said_requests
 
     try:
         request = with_program(checked(request_of(options)))
@@ -232,7 +232,7 @@ def _in_digits(value: float) -> str:
 
 
 def _told(found: "Estimate") -> "Told | None":
-    from raybench.performance_model.step.own_runs import Told
+    from raybench.performance_model.estimate.own_runs import Told
 
     traits, seconds, bounds = found.traits, found.likely_step_seconds, found.step_seconds
     if traits is None or seconds is None or bounds is None or bounds[0] == bounds[1]:

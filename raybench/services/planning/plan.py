@@ -17,8 +17,8 @@ from raybench.services.planning.own_runs import own_runs_of, with_corrections
 if TYPE_CHECKING:
     from raybench.documents.estimate import MeasuredSetting
     from raybench.documents.training_plan import FewestNodes, TrainingPlan, TrainingWay
-    from raybench.performance_model.step.own_runs import OwnRun
-    from raybench.performance_model.step.request import EstimateRequest
+    from raybench.performance_model.estimate.own_runs import OwnRun
+    from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.performance_model.ways.way import Way
     from raybench.services.planning.measured_setting import Setting
 
@@ -58,7 +58,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
     """All ways with the best first. Raises UsageError for what cannot be."""
     from raybench.documents.estimate import links_measured
     from raybench.documents.training_plan import TrainingPlan
-    from raybench.performance_model.estimate_report import own_runs_told
+    from raybench.performance_model.estimate.report import own_runs_told
     from raybench.performance_model.programs.taken import with_method
 
     settings = measured_settings(options.machine)
@@ -315,7 +315,7 @@ def _usual_samples(options: PlanOptions, request: "EstimateRequest") -> int:
 
 def _taken(request: "EstimateRequest", per_step: int, goal: Goal) -> tuple[str, ...]:
     """What follows from what was asked for."""
-    from raybench.performance_model.step.unknown import caveats_of
+    from raybench.performance_model.estimate.unknown import caveats_of
 
     return *_spread(per_step, request), *_few_steps(goal, per_step, request), *caveats_of(request)
 

@@ -7,7 +7,7 @@ from raybench.services.planning.frameworks import TORCHTITAN_AS, megatron_words,
 
 if TYPE_CHECKING:
     from raybench.performance_model.programs.program import Program
-    from raybench.performance_model.training_setup import TrainingSetup
+    from raybench.performance_model.setup.training_setup import TrainingSetup
     from raybench.performance_model.ways.way import Way
 
 # Adapters in the programs' own words, and those for a base in 4 and 8 bits behind them (read in August 2026):

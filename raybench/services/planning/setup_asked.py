@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
+    from raybench.performance_model.models.transformer import Transformer
     from raybench.performance_model.parallel.strategies import Strategy
-    from raybench.performance_model.training_setup import Packing, TrainingSetup
-    from raybench.performance_model.transformer import Transformer
+    from raybench.performance_model.setup.training_setup import Packing, TrainingSetup
     from raybench.services.estimate import EstimateOptions
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activation: fp8 is of matrix products alone
@@ -22,7 +22,7 @@ def lora_targets(options: "EstimateOptions", model: "Transformer") -> tuple[tupl
         return (), {}
 
     from raybench.benchmarks.training.options import targets_of
-    from raybench.performance_model.families.layer_names import NO_LAYER, layers_named
+    from raybench.performance_model.models.families.layer_names import NO_LAYER, layers_named
 
     found = layers_named(model, targets_of(options.lora_targets))
     told = {
@@ -41,10 +41,10 @@ def _left_out(names: tuple[str, ...], why: str) -> str:
 
 def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple[str, ...]) -> "TrainingSetup":
     """How it is trained, by the options; of what is not said what takes most. Raises UsageError for what cannot be."""
+    from raybench.performance_model.estimate.heaviest import heaviest
     from raybench.performance_model.parallel.recomputed_modules import check_modules, modules_of
     from raybench.performance_model.parallel.strategies import is_named_by_megatron, strategy_named
-    from raybench.performance_model.step.heaviest import heaviest
-    from raybench.performance_model.training_setup import SENDING_ONCE, TrainingSetup
+    from raybench.performance_model.setup.training_setup import SENDING_ONCE, TrainingSetup
 
     strategy = strategy_named(options.strategy or "ddp")
     is_aware = strategy == "zero1" and bool(options.use_precision_aware_optimizer)  # which Megatron-LM alone has

@@ -13,8 +13,8 @@ from raybench.benchmarks.training.models.config_shape import with_config
 from raybench.benchmarks.training.models.shapes import check_model, parameter_count, shape_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.errors import UsageError
-from raybench.performance_model.model_config import model_of_config
-from raybench.performance_model.presets import PRESETS
+from raybench.performance_model.models.config import model_of_config
+from raybench.performance_model.models.presets import PRESETS
 from tests.performance_model.configs.test_model_config import MODELS, written
 
 SMALL = {

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.bounds import forward_share
-from raybench.performance_model.training_setup import TrainingSetup
 from tests.cli.planning.answered import FSDP, answer, refusal
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from raybench.cli.estimate import command
 from raybench.cli.show import command as show
 from raybench.errors import UsageError
-from raybench.performance_model.estimate_report import FORMULAS
+from raybench.performance_model.estimate.report import FORMULAS
 from tests.cli.planning.answered import FSDP, answer, refusal
 
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from raybench.cli.planning.plan import command
-from raybench.performance_model.estimate import estimate
+from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.ways.way import Way
 from raybench.services.estimate import EstimateOptions, estimate_request
 from raybench.services.planning.launch import launch_lines

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from raybench.cli.planning.plan import command
 from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import estimate_memory
-from raybench.performance_model.presets import preset_named
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.memory.rank import estimate_memory
+from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.ways.to_train import ways_to_train
 from raybench.services.estimate import EstimateOptions, estimate_request
 from tests.cli.planning.answered import answer

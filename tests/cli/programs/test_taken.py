@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from raybench.cli.estimate import command as estimate
-from raybench.performance_model.estimate import estimate as estimated
+from raybench.performance_model.estimate.estimate import estimate as estimated
 from raybench.performance_model.programs.program import Program
 from raybench.performance_model.programs.table import PROGRAMS
 from raybench.performance_model.programs.taken import (

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import estimate_memory
-from raybench.performance_model.model_config import model_of_config
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.memory.rank import estimate_memory
+from raybench.performance_model.models.config import model_of_config
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from tests.performance_model.configs.test_model_config import MODELS
 
 LAYERS, BATCH, TOKENS = 3, 8, 2048

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import estimate_memory
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.memory.rank import estimate_memory
+from raybench.performance_model.models.transformer import Transformer
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 pytest.importorskip("torch")
 pytest.importorskip("peft")

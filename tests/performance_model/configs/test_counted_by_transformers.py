@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from raybench.performance_model.model_config import model_of_config
+from raybench.performance_model.models.config import model_of_config
 from tests.performance_model.configs.test_model_config import MODELS, OTHERS
 
 TOKENS = 256

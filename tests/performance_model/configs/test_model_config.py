@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.activations import block_activation_bytes_per_token
-from raybench.performance_model.model_config import is_config, model_of_config
-from raybench.performance_model.released_models import released_models
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.memory.activations import block_activation_bytes_per_token
+from raybench.performance_model.models.config import is_config, model_of_config
+from raybench.performance_model.models.released import released_models
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 
 def _released(ids: dict[str, str]) -> dict[str, tuple[int, dict[str, Any]]]:

@@ -7,11 +7,11 @@ import pytest
 
 from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.model_config import model_of_config
+from raybench.performance_model.memory.loss import LossMemory
+from raybench.performance_model.models.config import model_of_config
+from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.parallel.part import part_of
-from raybench.performance_model.presets import preset_named
-from raybench.performance_model.step.loss_memory import LossMemory
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimate import EstimateOptions, estimate
 
 MAIN = model_of_config("deepseek-v3")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.model_config import is_config, model_of_config, shape_taken
-from raybench.performance_model.presets import ALIASES, PRESETS
-from raybench.performance_model.released_models import plain_name, released_id, released_models, released_names
+from raybench.performance_model.models.config import is_config, model_of_config, shape_taken
+from raybench.performance_model.models.presets import ALIASES, PRESETS
+from raybench.performance_model.models.released import plain_name, released_id, released_models, released_names
 from raybench.services.estimate import EstimateOptions, estimate_request
 
 

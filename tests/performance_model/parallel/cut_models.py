@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from raybench.performance_model.communication import Traffic
 from raybench.performance_model.layout import Group, Layout, Network
-from raybench.performance_model.memory import MemoryEstimate, estimate_memory
-from raybench.performance_model.presets import preset_named
-from raybench.performance_model.training_setup import TrainingSetup
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.memory.rank import MemoryEstimate, estimate_memory
+from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.models.transformer import Transformer
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 LLAMA, SMALL = preset_named("llama-70b"), preset_named("llama-8b")
 MIXTURE = replace(preset_named("mistral-7b"), name="mixture", experts=8, experts_per_token=2)

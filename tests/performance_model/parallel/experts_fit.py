@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from raybench.performance_model.efficiency import CALIBRATION
-from raybench.performance_model.estimate import Estimate, estimate
-from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.estimate.estimate import Estimate, estimate
+from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.step.efficiency import CALIBRATION
 from raybench.performance_model.step.spreads import SPREADS, Spread
 from raybench.services.estimate import EstimateOptions, estimate_request
 from tests.performance_model.leave_one_out import Outcome, outcome

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.activations import feedforward_bytes_per_token
-from raybench.performance_model.estimate import estimate
+from raybench.performance_model.estimate.estimate import estimate
+from raybench.performance_model.estimate.forms import layouts_meant
+from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import Layout
+from raybench.performance_model.memory.activations import feedforward_bytes_per_token
 from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.parallel.strategies import strategy_named
-from raybench.performance_model.step.forms import layouts_meant
-from raybench.performance_model.step.request import EstimateRequest
 from raybench.performance_model.step.traffic import training_traffic
 from tests.performance_model.parallel.cut_models import (
     MIXTURE,

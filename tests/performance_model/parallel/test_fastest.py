@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raybench.performance_model.estimate import estimate
+from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.parallel.choice import cut_requests
 from raybench.performance_model.parallel.fastest import fastest_tokens_per_second
 from raybench.performance_model.ways.to_train import ways_to_train

@@ -6,19 +6,19 @@ import pytest
 
 from raybench.errors import UsageError
 from raybench.hardware.gpus import gpu_for
-from raybench.performance_model.efficiency import Efficiency
-from raybench.performance_model.estimate import estimate
-from raybench.performance_model.memory import estimate_memory
+from raybench.performance_model.estimate.estimate import estimate
+from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.memory.rank import estimate_memory
+from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.choice import cut_layouts
 from raybench.performance_model.parallel.part import local_setup, part_of
 from raybench.performance_model.parallel.strategies import strategy_named
-from raybench.performance_model.presets import preset_named
 from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.step.attention import may_be_masked
-from raybench.performance_model.step.request import EstimateRequest
+from raybench.performance_model.step.efficiency import Efficiency
 from raybench.performance_model.step.traffic import training_traffic
-from raybench.performance_model.transformer import Transformer
-from raybench.performance_model.work import work_of
+from raybench.performance_model.step.work import work_of
 from tests.performance_model.parallel.cut_models import (
     LLAMA,
     MIXTURE,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.memory import estimate_memory
+from raybench.performance_model.memory.rank import estimate_memory
 from raybench.performance_model.parallel.choice import cut_layouts
 from raybench.performance_model.parallel.part import (
     batches_in_flight,

@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from raybench.performance_model.estimate import Estimate, estimate
+from raybench.performance_model.estimate.estimate import Estimate, estimate
 from raybench.services.estimate import EstimateOptions, estimate_request
 
 NICS = {"H100": 400.0, "A100": 200.0}

@@ -9,7 +9,7 @@ from statistics import median
 
 import pytest
 
-from raybench.performance_model.estimate import estimate
+from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.step.spreads import SPREADS
 from tests.performance_model.parallel.experts_fit import (
     CLASS,

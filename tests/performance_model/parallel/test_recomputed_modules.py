@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.activations import block_activation_bytes_per_token
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import estimate_memory
-from raybench.performance_model.model_config import is_config, model_of_config
+from raybench.performance_model.memory.activations import block_activation_bytes_per_token
+from raybench.performance_model.memory.rank import estimate_memory
+from raybench.performance_model.models.config import is_config, model_of_config
+from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.recomputed_modules import check_modules, kept_bytes_per_token, modules_of
 from raybench.performance_model.parallel.traffic import cut_traffic
-from raybench.performance_model.presets import preset_named
-from raybench.performance_model.training_setup import RECOMPUTED_MODULES, RecomputedModule, TrainingSetup
-from raybench.performance_model.transformer import Transformer
-from raybench.performance_model.work import attention_again, products_again
+from raybench.performance_model.setup.training_setup import RECOMPUTED_MODULES, RecomputedModule, TrainingSetup
+from raybench.performance_model.step.work import attention_again, products_again
 
 torch = pytest.importorskip("torch")
 training = pytest.importorskip("raybench.benchmarks.training.models.transformer")

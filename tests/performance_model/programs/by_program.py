@@ -18,14 +18,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from raybench.performance_model.estimate import Estimate, estimate
-from raybench.performance_model.memory import MemoryEstimate
+from raybench.performance_model.estimate.estimate import Estimate, estimate
+from raybench.performance_model.estimate.heaviest import heaviest
+from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.memory.rank import MemoryEstimate
 from raybench.performance_model.programs.program import usual_strategy
 from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.programs.taken import refused, with_program
-from raybench.performance_model.step.heaviest import heaviest
-from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from tests.performance_model.leave_one_out import memory_of
 from tests.performance_model.published_run import FOLDER, PublishedRun
 from tests.performance_model.published_runs import all_runs

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
-from raybench.performance_model.efficiency import Calibration
+from raybench.performance_model.step.efficiency import Calibration
 from raybench.performance_model.step.spreads import PROGRAMS_TIMED, SPREADS, Spread
 from tests.performance_model.leave_one_out import families, fits_without, needs_of, told_bounds
 from tests.performance_model.programs.by_program import programs, ways_of

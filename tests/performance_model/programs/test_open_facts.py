@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from raybench.documents.estimate import EstimateReport
-from raybench.performance_model.estimate import estimate
-from raybench.performance_model.memory import estimate_memory
+from raybench.performance_model.estimate.estimate import estimate
+from raybench.performance_model.estimate.request import EstimateRequest, least_setup, most_setup
+from raybench.performance_model.estimate.unknown import unsaid_of
+from raybench.performance_model.memory.rank import estimate_memory
 from raybench.performance_model.parallel.megatron import as_megatrons
 from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.programs.taken import what_is_taken, with_program
 from raybench.performance_model.programs.torchtitan import by_torchtitan
-from raybench.performance_model.step.request import EstimateRequest, least_setup, most_setup
-from raybench.performance_model.step.unknown import unsaid_of
-from raybench.performance_model.training_setup import Kernels
+from raybench.performance_model.setup.training_setup import Kernels
 from raybench.services.estimate import EstimateOptions, estimate_request
 from raybench.services.estimate import estimate as estimate_of
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from raybench.documents.estimate import OtherPrograms
 from raybench.errors import UsageError
-from raybench.performance_model.estimate import estimate, with_meant
+from raybench.performance_model.estimate.estimate import estimate, with_meant
+from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.programs.other_programs import OUTSIDE, other_programs
 from raybench.performance_model.programs.program import Program
 from raybench.performance_model.programs.table import PROGRAMS
 from raybench.performance_model.programs.taken import refused, with_program
-from raybench.performance_model.step.request import EstimateRequest
 from raybench.services.estimate import EstimateOptions, estimate_request
 from raybench.services.estimate import estimate as told
 from tests.performance_model.step.test_order import TRAININGS

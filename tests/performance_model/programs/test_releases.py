@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.estimate import Estimate, estimate
+from raybench.performance_model.estimate.estimate import Estimate, estimate
+from raybench.performance_model.estimate.request import EstimateRequest, least_setup
+from raybench.performance_model.estimate.unknown import unsaid_of
 from raybench.performance_model.programs.releases import Releases, Span, name_and_release, numbers_of
 from raybench.performance_model.programs.releases_of_transformers import (
     AXOLOTL_NEEDS,
@@ -20,8 +22,6 @@ from raybench.performance_model.programs.releases_of_transformers import (
 )
 from raybench.performance_model.programs.table import PROGRAMS, program_named
 from raybench.performance_model.programs.taken import what_is_taken, with_program
-from raybench.performance_model.step.request import EstimateRequest, least_setup
-from raybench.performance_model.step.unknown import unsaid_of
 from raybench.services.estimate import EstimateOptions, estimate_request
 
 _FSDP = {"strategy": "fsdp", "batch_size": 4, "sequence_length": 4096, "activation_checkpointing": True}

@@ -7,7 +7,7 @@ import pytest
 from raybench.performance_model.programs.program import Fact, every_name
 from raybench.performance_model.programs.table import PROGRAMS, program_named
 from raybench.performance_model.programs.taken import refused, with_program
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimate import EstimateOptions, estimate_request
 from tests.cli.programs.asked import model_of
 

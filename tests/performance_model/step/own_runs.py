@@ -4,7 +4,8 @@
 
 Each row is estimated with constants and factors that were fitted to other sources, alone and with one, two or three
 other rows of its own source, drawn at random; each source has one vote. A minute. With ``--fit`` the weights of
-``raybench/performance_model/step/own_runs.py`` are fitted again, by the likelihood of each source's errors, and shown.
+``raybench/performance_model/estimate/own_runs.py`` are fitted again, by the likelihood of each source's errors, and
+shown.
 """
 
 import math
@@ -16,10 +17,10 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from statistics import mean, median
 
-from raybench.performance_model.efficiency import expected_efficiency
-from raybench.performance_model.estimate import Estimate, estimate
+from raybench.performance_model.estimate.estimate import Estimate, estimate
+from raybench.performance_model.estimate.own_runs import SHARED, WEIGHTS, OwnRun, Told, distances
 from raybench.performance_model.parallel.part import local_setup, part_of
-from raybench.performance_model.step.own_runs import SHARED, WEIGHTS, OwnRun, Told, distances
+from raybench.performance_model.step.efficiency import expected_efficiency
 from tests.performance_model.leave_one_out import families, fits_without, needs_of
 from tests.performance_model.published_run import PublishedRun
 from tests.performance_model.published_runs import all_runs

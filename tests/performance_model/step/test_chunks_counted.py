@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from raybench.performance_model.presets import preset_named
-from raybench.performance_model.step.loss_memory import LossMemory
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.memory.loss import LossMemory
+from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 ROOT = Path(__file__).parents[3]
 WAYS: dict[str, dict[str, Any]] = {

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from raybench.performance_model.estimate import estimate
+from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.nearest_fit import Fitting, nearest_fit
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.estimates.estimate import estimate_tables

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from raybench.performance_model.presets import preset_named
-from raybench.performance_model.step.loss_memory import LossMemory
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.memory.loss import LossMemory
+from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from tests.performance_model.absent_gpu import Counted
 
 TOKENS, WORDS = 128, 512

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from raybench.performance_model.estimate import estimate
+from raybench.performance_model.estimate.estimate import estimate
+from raybench.performance_model.estimate.request import EstimateRequest, least_setup, most_setup
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.memory import estimate_memory
-from raybench.performance_model.presets import preset_named
-from raybench.performance_model.step.loss_memory import LossMemory
-from raybench.performance_model.step.request import EstimateRequest, least_setup, most_setup
-from raybench.performance_model.training_setup import Loss, TrainingSetup
+from raybench.performance_model.memory.loss import LossMemory
+from raybench.performance_model.memory.rank import estimate_memory
+from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.setup.training_setup import Loss, TrainingSetup
 from raybench.services.estimate import EstimateOptions, estimate_request
 
 MODEL = preset_named("gpt2")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from raybench.performance_model.efficiency import CALIBRATION
+from raybench.performance_model.step.efficiency import CALIBRATION
 from raybench.performance_model.step.spreads import SPREADS
 from tests.performance_model.published_runs import all_runs
 

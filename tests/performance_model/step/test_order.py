@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from raybench.performance_model.estimate import Estimate, estimate, with_meant
+from raybench.performance_model.estimate.estimate import Estimate, estimate, with_meant
 from raybench.services.estimate import EstimateOptions, estimate_request
 
 _SEED, _DRAWN = 17, 60

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from raybench.performance_model.estimate import estimate
-from raybench.performance_model.estimate_report import estimate_report
+from raybench.performance_model.estimate.estimate import estimate
+from raybench.performance_model.estimate.report import estimate_report
 from tests.performance_model.published_run import PublishedRun
 from tests.performance_model.published_tables import other_runs
 

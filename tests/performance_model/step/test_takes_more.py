@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import torch
 
-from raybench.performance_model.activations import block_activation_bytes_per_token
-from raybench.performance_model.estimate import Estimate, estimate
-from raybench.performance_model.memory import ZERO_BUCKET, estimate_memory
+from raybench.performance_model.estimate.estimate import Estimate, estimate
+from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.estimate.unknown import unsaid_of
+from raybench.performance_model.memory.activations import block_activation_bytes_per_token
+from raybench.performance_model.memory.rank import ZERO_BUCKET, estimate_memory
 from raybench.performance_model.programs.taken import with_program
-from raybench.performance_model.step.request import EstimateRequest
-from raybench.performance_model.step.unknown import unsaid_of
-from raybench.performance_model.training_setup import TrainingSetup
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimate import EstimateOptions, estimate_request
 
 KEYS_OF_THEIR_OWN, SHARED_KEYS = "llama-2-7b", "mistral-7b"

@@ -12,9 +12,9 @@ from typing import Any
 from raybench.benchmarks.training.models.shapes import LONGEST_DEFAULT, SIZE_FIELDS
 from raybench.benchmarks.training.models.weight_config import CONFIG
 from raybench.errors import UsageError
-from raybench.performance_model.model_config import is_config, model_of_config
-from raybench.performance_model.presets import PRESETS
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.config import is_config, model_of_config
+from raybench.performance_model.models.presets import PRESETS
+from raybench.performance_model.models.transformer import Transformer
 
 _OURS = ("tiny", "small")
 _BUILD = {  # what sizes do not change, and what is said of a model that has another than each preset

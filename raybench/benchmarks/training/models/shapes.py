@@ -6,8 +6,8 @@ from math import prod
 
 from raybench.benchmarks.training.options import SPIRAL_CLASSES, SPIRAL_INPUTS, TrainingOptions
 from raybench.errors import UsageError, unknown_name
-from raybench.performance_model.presets import ALIASES, PRESETS, preset_named
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.presets import ALIASES, PRESETS, preset_named
+from raybench.performance_model.models.transformer import Transformer
 
 CNN_IMAGE, CNN_WIDTHS, CNN_CLASSES = 32, (32, 64, 128), 10
 BYTE_VALUES = 256
@@ -83,8 +83,8 @@ def mlp_sizes(options: TrainingOptions) -> tuple[int, ...]:
 def flop_per_sample(options: TrainingOptions, strategy: str) -> float:
     """Operations of one training step a sample, forward and backward, recomputation not counted.
 
-    Transformers by their shape (performance_model/transformer.py). The others: 2 operations a weight and use, three
-    times (forward, gradient of the input, gradient of the weights).
+    Transformers by their shape (performance_model/models/transformer.py). The others: 2 operations a weight and use,
+    three times (forward, gradient of the input, gradient of the weights).
     """
     if options.model == "mlp":
         return 6.0 * _perceptron_weights(mlp_sizes(options))

@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from raybench.benchmarks.training.models.weight_config import PLAIN, Details, Stretch
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.transformer import Transformer
 
 
 class Attention(nn.Module):

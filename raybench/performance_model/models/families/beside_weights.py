@@ -8,8 +8,8 @@ LGAI-EXAONE/EXAONE-3.5-7.8B-Instruct.
 from collections.abc import Mapping
 from typing import Any
 
-from raybench.performance_model.families.fields import Fields, Reader, flag, rotary, whole, with_all, without
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.families.fields import Fields, Reader, flag, rotary, whole, with_all, without
+from raybench.performance_model.models.transformer import Transformer
 
 
 def _internlm(name: str, fields: Fields) -> Transformer:

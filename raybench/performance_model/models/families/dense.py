@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from raybench.performance_model.families.fields import Fields, Reader, flag, rotary, whole, with_biases, without
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.families.fields import Fields, Reader, flag, rotary, whole, with_biases, without
+from raybench.performance_model.models.transformer import Transformer
 
 
 def _llama(name: str, fields: Fields) -> Transformer:

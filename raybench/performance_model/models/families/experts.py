@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from raybench.performance_model.families.fields import (
+from raybench.performance_model.models.families.fields import (
     NO_HEAD_DIM,
     Fields,
     Reader,
@@ -15,7 +15,7 @@ from raybench.performance_model.families.fields import (
     with_biases,
     without,
 )
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.transformer import Transformer
 
 
 def _mixtral(name: str, fields: Fields) -> Transformer:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.transformer import Transformer
 
 Fields = Mapping[str, Any]
 Reader = Callable[[str, Fields], Transformer]  # of a model's name and its fields

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from raybench.performance_model.families.fields import Fields, Reader, flag, rotary, whole, with_biases
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.families.fields import Fields, Reader, flag, rotary, whole, with_biases
+from raybench.performance_model.models.transformer import Transformer
 
 _CAPS = {"caps_scores": "attn_logit_softcapping", "caps_logits": "final_logit_softcapping"}
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from raybench.performance_model.families.fields import Fields, Reader, flag, rotary, whole, without
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.families.fields import Fields, Reader, flag, rotary, whole, without
+from raybench.performance_model.models.transformer import Transformer
 
 _FORMULAS = ("gelu_new", "gelu_fast")  # of transformers' GELUs, those written as operations
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.transformer import Transformer
 
 _QKV = ("q_proj", "k_proj", "v_proj")
 _GATED = ("gate_proj", "up_proj")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from raybench.performance_model.families.fields import (
+from raybench.performance_model.models.families.fields import (
     NO_HEAD_DIM,
     Fields,
     Reader,
@@ -13,7 +13,7 @@ from raybench.performance_model.families.fields import (
     with_all,
     without,
 )
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.transformer import Transformer
 
 _FORMULAS = ("gelu_new", "gelu_fast")  # of transformers' GELUs, those written as operations
 

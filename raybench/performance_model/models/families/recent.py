@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from raybench.performance_model.families.experts import expert_counts
-from raybench.performance_model.families.fields import (
+from raybench.performance_model.models.families.experts import expert_counts
+from raybench.performance_model.models.families.fields import (
     NO_HEAD_DIM,
     Fields,
     Reader,
@@ -14,7 +14,7 @@ from raybench.performance_model.families.fields import (
     with_all,
     without,
 )
-from raybench.performance_model.transformer import Transformer
+from raybench.performance_model.models.transformer import Transformer
 
 # Parameters of xIELU, a rectifier with two slopes that are trained (swiss-ai's Apertus).
 _SLOPES = {"xielu": 2}

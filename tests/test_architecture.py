@@ -123,7 +123,7 @@ NO_DOCUMENTS = {
     "execution/ray_cluster/session.py": "nvidia-smi's answer",
     "expectations/expected.py": "rows of its CSV tables",
     "services/completing/place.py": "groups of an inventory",
-    "services/planning/counted_model.py": "the answer of its own process",
+    "services/estimating/counted_model.py": "the answer of its own process",
     "services/init.py": "groups of an inventory",
     "studies/network.py": "a table of its own, by preset",
 }

@@ -19,7 +19,8 @@ from raybench.reports.builders.table import terminal_report_of
 from raybench.reports.markdown import render_markdown
 from raybench.reports.summary import summary_of
 from raybench.services.diagnose import exit_code_of as diagnosis_exit_code
-from raybench.services.estimate import EstimateOptions, estimate
+from raybench.services.estimating.estimate import estimate
+from raybench.services.estimating.options import EstimateOptions
 from raybench.services.expected import SystemOptions, expected_bandwidth
 from raybench.services.fabric import plan
 from raybench.verdicts import EXIT_CODES

@@ -18,9 +18,9 @@ LORA = (
         "raybench/reports/workloads/training_summary.py",
         "raybench/cli/train.py",
         "raybench/cli/estimate",
-        "raybench/services/estimate",
+        "raybench/services/estimating/",
         "raybench/cli/planning/plan.py",
-        *("raybench/services/planning/plan.py", "raybench/services/planning/setup_asked.py"),
+        "raybench/services/planning/plan.py",
         "raybench/services/planning/program_lines.py",  # Axolotl's key of LoRA
     ),
     *("docs/methods.md", "README.md", "raybench/documents/estimate.py"),

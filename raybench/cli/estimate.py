@@ -167,7 +167,8 @@ def command(as_json: bool, full: bool, measured: tuple[str, ...], **options: Any
     Bounds, not promises: the fastest step hides all communication that can be hidden, the slowest hides none. Exits
     with 1 where the model does not fit into the GPU's memory, and 3 where that hangs on kernels and loss.
     """
-    from raybench.services.estimate import EstimateOptions, estimate
+    from raybench.services.estimating.estimate import estimate
+    from raybench.services.estimating.options import EstimateOptions
 
     finished = estimate(EstimateOptions(**options, measured=measured_runs(measured, command)))
     with printing("stdout"):

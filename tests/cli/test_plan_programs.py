@@ -12,7 +12,8 @@ from raybench.cli.planning.plan import command
 from raybench.errors import UsageError
 from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.ways.way import Way
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 from raybench.services.planning.launch import launch_lines
 from tests.cli.test_plan_published import is_cut
 

@@ -39,7 +39,7 @@ PURE = {
     "raybench/reports/builders/run/report.py": "a result",
     "raybench/reports/study/view.py": "a study",
     "raybench/reports/workloads/training.py": "a result",
-    "raybench/services/planning/measured.py": "a result",
+    "raybench/services/estimating/measured.py": "a result",
     "raybench/timeline/growth.py": "a result",
 }
 

@@ -19,7 +19,8 @@ from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.efficiency import CALIBRATION
 from raybench.performance_model.step.work import work_of
-from raybench.services.estimate import EstimateOptions, estimate
+from raybench.services.estimating.estimate import estimate
+from raybench.services.estimating.options import EstimateOptions
 
 FOLDER = Path(__file__).parents[1] / "gpu"
 MEASURED = [json.loads(line) for line in (FOLDER / "trainings/h200.jsonl").read_text().splitlines()]

@@ -18,7 +18,8 @@ from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.parallel.part import local_setup
 from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.setup.training_setup import PACKED_BYTES, Kernels, Loss, TrainingSetup
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 MODEL = preset_named("llama-2-7b")
 EIGHT, ALONE = Layout(world_size=8, ranks_per_node=8), Layout(world_size=1, ranks_per_node=8)

@@ -9,7 +9,9 @@ from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.nearest_fit import Fitting, nearest_fit
 from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.setup.training_setup import TrainingSetup
-from raybench.services.estimate import EstimateOptions, estimate, estimate_request
+from raybench.services.estimating.estimate import estimate
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 GIB = 2**30
 EIGHT = Layout(world_size=8, ranks_per_node=8)

@@ -30,7 +30,8 @@ from raybench.performance_model.step.spreads import (
     unpublished,
 )
 from raybench.performance_model.step.work import work_of
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 from tests.performance_model.leave_one_out import families, fits_without, needs_of, outcome
 from tests.performance_model.published_runs import all_runs
 from tests.performance_model.spread_fit import Need, calibrated

@@ -56,7 +56,7 @@ WITHOUT_TARGET: Mapping[str, str] = {
     "raybench/services/comparing/compare.py:parse_gate": USERS,
     "raybench/trackers/handle.py:_hear": OURS,
     "raybench/trackers/process.py:_read": OURS,
-    "raybench/services/planning/counted_model.py:counted_model": USERS,
+    "raybench/services/estimating/counted_model.py:counted_model": USERS,
     "raybench/services/launching/kubernetes.py:_items": KUBECTLS,
     "raybench/services/launching/kubernetes.py:wait": KUBECTLS,
     "diagnostics/inputs/forked.py:_serve": OURS,

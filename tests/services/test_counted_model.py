@@ -15,8 +15,9 @@ from raybench.performance_model.estimate.unknown import advice_on
 from raybench.performance_model.memory.activations import block_activation_bytes_per_token
 from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.setup.training_setup import TrainingSetup
-from raybench.services.estimate import EstimateOptions, estimate_request
-from raybench.services.planning.counted_model import counted_model, is_import_path, model_of
+from raybench.services.estimating.counted_model import counted_model, is_import_path, model_of
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 torch = pytest.importorskip("torch")
 counted = pytest.importorskip("raybench.benchmarks.training.models.counted")

@@ -12,7 +12,9 @@ from raybench.performance_model.estimate.request import least_setup
 from raybench.performance_model.programs.taken import with_program
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.estimates.estimate import estimate_tables
-from raybench.services.estimate import EstimateOptions, estimate, estimate_request
+from raybench.services.estimating.estimate import estimate
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 
 def test_a_model_that_does_not_fit_is_a_problem() -> None:

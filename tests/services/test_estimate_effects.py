@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from raybench.errors import UsageError
-from raybench.services.estimate import EstimateOptions, estimate
+from raybench.services.estimating.estimate import estimate
+from raybench.services.estimating.options import EstimateOptions
 
 _H100 = EstimateOptions(model="llama-3.2-1b", gpu="H100", sequence_length=1024)
 _MIXTURE = replace(_H100, model="Qwen/Qwen1.5-MoE-A2.7B")

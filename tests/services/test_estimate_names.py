@@ -7,7 +7,9 @@ import pytest
 from raybench.errors import UsageError
 from raybench.performance_model.models.families.layer_names import layers_named
 from raybench.performance_model.models.transformer import Transformer
-from raybench.services.estimate import EstimateOptions, estimate, estimate_request
+from raybench.services.estimating.estimate import estimate
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 
 def _model(name: str) -> Transformer:

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.services.planning.own_runs import MeasuredRun
+    from raybench.services.estimating.own_runs import MeasuredRun
 
 MEASURED_OPTION: Any = click.option(
     "--measured", metavar="TEXT", multiple=True,
@@ -35,7 +35,7 @@ def measured_runs(texts: tuple[str, ...], estimate: click.Command) -> "tuple[Mea
 
 
 def _measured_run(text: str, estimate: click.Command) -> "MeasuredRun":
-    from raybench.services.planning.own_runs import MeasuredRun
+    from raybench.services.estimating.own_runs import MeasuredRun
 
     try:
         words = shlex.split(text)

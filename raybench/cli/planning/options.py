@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from raybench.services.planning.setup_asked import BYTES
+from raybench.services.estimating.setup_asked import BYTES
 
 MACHINE_OPTIONS: list[Any] = [
     click.option("--node-type", metavar="NAME", help="A machine as it is sold, such as p5.48xlarge or 'DGX H100': its "

@@ -138,7 +138,7 @@ def command(model: str, as_json: bool, full: bool, measured: tuple[str, ...], **
     Exits with 1 where nothing fits or a goal is missed, 3 where that is open.
     """
     from raybench.cli.estimate import command as estimate
-    from raybench.services.estimate import EstimateOptions
+    from raybench.services.estimating.options import EstimateOptions
     from raybench.services.planning.plan import PlanOptions, training_plan
 
     own = {name: options.pop(name) for name in _OF_PLAN}

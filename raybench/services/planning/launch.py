@@ -115,7 +115,7 @@ def is_trained(model: str) -> bool:
 def check_is_trained(model: str) -> None:
     """Raises UsageError for a model that raybench train does not build."""
     from raybench.benchmarks.training.models.config_shape import with_config
-    from raybench.services.planning.counted_model import is_import_path
+    from raybench.services.estimating.counted_model import is_import_path
 
     if is_import_path(model):
         raise UsageError(f"--model {model}: raybench trains no model of an import path; raybench estimate counts it")

@@ -5,14 +5,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from raybench.errors import UsageError
-from raybench.services.estimate import EstimateOptions, at_least_one, estimate_request, measured_settings
+from raybench.services.estimating.options import EstimateOptions, at_least_one
+from raybench.services.estimating.own_runs import own_runs_of, with_corrections
+from raybench.services.estimating.request import estimate_request
+from raybench.services.estimating.results import measured_settings
 from raybench.services.planning.as_run import ASSUMED, as_run
 from raybench.services.planning.fewest import fewest_nodes, nodes_in_time
 from raybench.services.planning.goal import Goal, Reckoned, judged, meeting_first, reckoned
 from raybench.services.planning.launch import command_of, is_trained, launch_lines, reduces_each
 from raybench.services.planning.left_open import left_open
 from raybench.services.planning.nearest import nearest_plan
-from raybench.services.planning.own_runs import own_runs_of, with_corrections
 
 if TYPE_CHECKING:
     from raybench.documents.estimate import MeasuredSetting
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from raybench.performance_model.estimate.own_runs import OwnRun
     from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.performance_model.ways.way import Way
-    from raybench.services.planning.measured_setting import Setting
+    from raybench.services.estimating.measured_setting import Setting
 
 _TOKENS_PER_STEP = 1 << 20  # of all ranks, where nobody says: GPT-3 13B's batch, and what many fine-tune with is less
 _ADAPTER_SAMPLES = 64  # of a step, with adapters
@@ -99,7 +101,7 @@ def training_plan(options: PlanOptions) -> "TrainingPlan":
             *_of_program(ways[0]),
         ),
         unknown=tuple(ways[0].estimate.unknown),
-        measured=with_corrections(measured, own_runs, settings, _machine(options), estimate_request),
+        measured=with_corrections(measured, own_runs, settings, _machine(options)),
         own_runs=own_runs_told(own_runs),
         first_without_runs=None if without == told[0].name else without,
         fewest_nodes=_fewest(options, per_step, ways[0]),
@@ -141,7 +143,7 @@ def _with_own_runs(options: PlanOptions, settings: "tuple[Setting, ...]") -> Pla
     """With what the runs that are given say, of the machine as it is asked about: other numbers of nodes are tried."""
     if not settings and not options.machine.measured:
         return options
-    runs = own_runs_of(_machine(options), settings, estimate_request, of_plan=True)
+    runs = own_runs_of(_machine(options), settings, of_plan=True)
     return replace(options, own_runs=runs, is_measured=bool(settings))
 
 
@@ -244,7 +246,7 @@ def _with_measured(
     ways: "tuple[Way, ...]", settings: "tuple[Setting, ...]", request: "EstimateRequest", asked: EstimateOptions
 ) -> "tuple[tuple[Way, ...], tuple[MeasuredSetting, ...]]":
     from raybench.performance_model.ways.ranking import ranked
-    from raybench.services.planning.measured import with_measured_ways
+    from raybench.services.estimating.measured import with_measured_ways
 
     named = [(way, _way(reckoned(way, None, Goal()), way, request, asked).name) for way in ways]
     found, told = with_measured_ways(named, settings)
@@ -253,7 +255,7 @@ def _with_measured(
 
 def _machine(options: PlanOptions) -> EstimateOptions:
     """The estimate's options for all GPUs of the nodes."""
-    from raybench.services.estimate_machine import machine_of
+    from raybench.services.estimating.machine import machine_of
 
     if options.nodes < 1:
         raise UsageError(f"--nodes is {options.nodes}; it must be at least 1")

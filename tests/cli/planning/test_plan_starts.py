@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from raybench.cli.planning.plan import command
 from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.ways.way import Way
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 from raybench.services.planning.launch import launch_lines
 from tests.cli.planning.planned import P5, planned
 from tests.cli.test_plan_published import QWEN

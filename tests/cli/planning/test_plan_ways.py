@@ -13,7 +13,8 @@ from raybench.performance_model.memory.rank import estimate_memory
 from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.ways.to_train import ways_to_train
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 from tests.cli.planning.answered import answer
 from tests.cli.planning.planned import P5, planned
 

@@ -17,7 +17,8 @@ from raybench.performance_model.programs.taken import (
     with_program,
 )
 from raybench.reports.terminal.comment import comment
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 from tests.cli.programs.asked import ON_64, model_of, told
 
 

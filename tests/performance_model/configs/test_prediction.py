@@ -12,7 +12,8 @@ from raybench.performance_model.models.config import model_of_config
 from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.setup.training_setup import TrainingSetup
-from raybench.services.estimate import EstimateOptions, estimate
+from raybench.services.estimating.estimate import estimate
+from raybench.services.estimating.options import EstimateOptions
 
 MAIN = model_of_config("deepseek-v3")
 WHOLE = MAIN.with_prediction(1)

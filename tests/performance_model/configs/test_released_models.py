@@ -11,7 +11,8 @@ from raybench.errors import UsageError
 from raybench.performance_model.models.config import is_config, model_of_config, shape_taken
 from raybench.performance_model.models.presets import ALIASES, PRESETS
 from raybench.performance_model.models.released import plain_name, released_id, released_models, released_names
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 
 @pytest.mark.parametrize("model_id", released_models())

@@ -19,7 +19,8 @@ from raybench.performance_model.estimate.estimate import Estimate, estimate
 from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.step.efficiency import CALIBRATION
 from raybench.performance_model.step.spreads import SPREADS, Spread
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 from tests.performance_model.leave_one_out import Outcome, outcome
 from tests.performance_model.published_run import FOLDER, PublishedRun
 from tests.performance_model.published_runs import all_runs

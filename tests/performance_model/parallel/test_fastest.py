@@ -10,7 +10,8 @@ from raybench.performance_model.parallel.choice import cut_requests
 from raybench.performance_model.parallel.fastest import fastest_tokens_per_second
 from raybench.performance_model.ways.to_train import ways_to_train
 from raybench.performance_model.ways.way import Way
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 MACHINES: dict[str, dict[str, Any]] = {
     "llama-70b": {"model": "llama-70b", "world_size": 16, "node_type": "p5.48xlarge"},

@@ -8,7 +8,8 @@ from statistics import median
 import pytest
 
 from raybench.performance_model.estimate.estimate import Estimate, estimate
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 NICS = {"H100": 400.0, "A100": 200.0}
 with (Path(__file__).parent / "published.csv").open() as file:

@@ -14,8 +14,9 @@ from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.programs.taken import what_is_taken, with_program
 from raybench.performance_model.programs.torchtitan import by_torchtitan
 from raybench.performance_model.setup.training_setup import Kernels
-from raybench.services.estimate import EstimateOptions, estimate_request
-from raybench.services.estimate import estimate as estimate_of
+from raybench.services.estimating.estimate import estimate as estimate_of
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 
 def asked(program: str, **options: object) -> EstimateRequest:

@@ -10,8 +10,9 @@ from raybench.performance_model.programs.other_programs import OUTSIDE, other_pr
 from raybench.performance_model.programs.program import Program
 from raybench.performance_model.programs.table import PROGRAMS
 from raybench.performance_model.programs.taken import refused, with_program
-from raybench.services.estimate import EstimateOptions, estimate_request
-from raybench.services.estimate import estimate as told
+from raybench.services.estimating.estimate import estimate as told
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 from tests.performance_model.step.test_order import TRAININGS
 
 FSDP = EstimateOptions(model="llama-8b", world_size=64, strategy="fsdp", node_type="p5.48xlarge", accumulation=4)

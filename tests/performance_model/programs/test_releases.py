@@ -22,7 +22,8 @@ from raybench.performance_model.programs.releases_of_transformers import (
 )
 from raybench.performance_model.programs.table import PROGRAMS, program_named
 from raybench.performance_model.programs.taken import what_is_taken, with_program
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 _FSDP = {"strategy": "fsdp", "batch_size": 4, "sequence_length": 4096, "activation_checkpointing": True}
 _NEEDS = {

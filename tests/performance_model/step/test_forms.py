@@ -9,8 +9,9 @@ from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.nearest_fit import Fitting, nearest_fit
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.estimates.estimate import estimate_tables
-from raybench.services.estimate import EstimateOptions, estimate_request
-from raybench.services.estimate import estimate as estimated
+from raybench.services.estimating.estimate import estimate as estimated
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 SMALL = EstimateOptions(model="llama-3.2-1b", world_size=8, gpu="H100", strategy="fsdp", sequence_length=4096)
 EXPERTS = EstimateOptions(

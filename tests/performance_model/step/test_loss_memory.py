@@ -17,7 +17,8 @@ from raybench.performance_model.memory.loss import LossMemory
 from raybench.performance_model.memory.rank import estimate_memory
 from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.setup.training_setup import Loss, TrainingSetup
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 MODEL = preset_named("gpt2")
 SETUP = TrainingSetup(batch_size=1, sequence_length=1024, own_loop=True)

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from raybench.performance_model.estimate.estimate import Estimate, estimate, with_meant
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 _SEED, _DRAWN = 17, 60
 _NEAR = 1.05  # what is within bounds but for so much: errors are added as squares, one by one and all together

@@ -13,7 +13,8 @@ from raybench.performance_model.memory.activations import block_activation_bytes
 from raybench.performance_model.memory.rank import ZERO_BUCKET, estimate_memory
 from raybench.performance_model.programs.taken import with_program
 from raybench.performance_model.setup.training_setup import TrainingSetup
-from raybench.services.estimate import EstimateOptions, estimate_request
+from raybench.services.estimating.options import EstimateOptions
+from raybench.services.estimating.request import estimate_request
 
 KEYS_OF_THEIR_OWN, SHARED_KEYS = "llama-2-7b", "mistral-7b"
 LORA: dict[str, Any] = {"lora_rank": 16, "batch_size": 4, "sequence_length": 1024, "world_size": 1}

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from raybench.performance_model.estimate.request import EstimateRequest
-    from raybench.services.estimate import EstimateOptions
+    from raybench.services.estimating.options import EstimateOptions
 
 _UNSHARED = "is of experts that ranks share (--expert-parallel), and there are none"
 

@@ -1,53 +1,26 @@
-"""What an estimate takes for the machine: GPU, links and NICs, each given, measured or looked up."""
+"""The links that an estimate is of: each given, measured or looked up, within nodes and between them."""
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from raybench.errors import UsageError
+from raybench.services.estimating.results import measured_links
 
 if TYPE_CHECKING:
-    from raybench.documents.run.result import RunResult
-    from raybench.hardware.gpus import Gpu
-    from raybench.hardware.nodes import NodeType
     from raybench.performance_model.layout import Layout, Network
     from raybench.performance_model.measured import MeasuredLinks
-    from raybench.services.estimate import EstimateOptions
+    from raybench.services.estimating.machine import Machine
+    from raybench.services.estimating.options import EstimateOptions
 
 _SLOWEST = 1e-6  # GB/s, Gbit/s: slower than any line
-_MOST_BYTES = 1 << 29  # of a result: those of thousands of ranks have a tenth
-_KEPT_RESULTS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The node as far as it was given, with where each figure is from."""
-
-    gpu: "Gpu | None"
-    node: "NodeType | None"
-    basis: dict[str, str]
-
-
-def machine_of(options: "EstimateOptions") -> Machine:
-    """The GPU and the node type that were named. Raises UsageError for names that the tables do not have.
-
-    So for more ranks a node than it has GPUs.
-    """
-    from raybench.hardware.nodes import machine_named
-
-    gpu, node = machine_named(options.gpu, options.node_type)
-    if node is not None and (options.gpus_per_node or 0) > node.gpus:
-        raise UsageError(f"--gpus-per-node is {options.gpus_per_node}; a {node.name} has {node.gpus} GPUs")
-    return Machine(gpu, node, {"peak and memory": f"{gpu.name}, {gpu.source}"} if gpu else {})
-
-
-def network_of(options: "EstimateOptions", machine: Machine, layout: "Layout") -> "Network":
+def network_of(options: "EstimateOptions", machine: "Machine", layout: "Layout") -> "Network":
     """Bandwidths and latencies. Raises UnknownLinksError where what the layout needs is neither given nor known."""
     from raybench.performance_model.layout import Network
 
     _check_speeds(options)
-    links = _measured_links(options)
+    links = measured_links(options)
     if links is not None and (links.nodes == 1 or (layout.nodes > 1 and not options.bandwidth)):
         machine.basis["all ranks" if links.nodes > 1 else "links within a node"] = links.basis
     bus = options.bandwidth or (links.bus_gb_per_s if links and links.nodes > 1 else None)
@@ -71,7 +44,7 @@ def network_of(options: "EstimateOptions", machine: Machine, layout: "Layout") -
     return network
 
 
-def _measured_fabric(network: "Network", links: "MeasuredLinks", machine: Machine) -> "Network":
+def _measured_fabric(network: "Network", links: "MeasuredLinks", machine: "Machine") -> "Network":
     """All NICs of a node carry what a ring over all of its ranks did; more only where the ring waited in the node."""
     least = links.bus_gb_per_s
     known = network.fabric_gb_per_s
@@ -93,67 +66,8 @@ def _check_speeds(options: "EstimateOptions") -> None:
         raise UsageError(f"--latency-us is {hop:g}; it must be at least 0 and below ten seconds")
 
 
-def measured_runs(options: "EstimateOptions") -> tuple[tuple[str, "RunResult"], ...]:
-    """Every ``--result`` with its path. Raises UsageError for one that cannot be read, or measured nothing of use."""
-    given = options.result_file
-    paths = (given,) if isinstance(given, str) else given or ()
-    runs = tuple((path, _read(Path(path))) for path in paths)
-    for path, run in runs:
-        if not _has_links(run) and not any(one.kind in ("training", "memory") for one in run.benchmarks):
-            raise UsageError(
-                f"--result {path}: this result has no measured all_reduce, train or memory; take one of "
-                "'raybench run --suite all_reduce', 'raybench train' or 'raybench memory'"
-            )
-    return runs
-
-
-def _read(path: Path) -> "RunResult":
-    """The result; a plan asks for it with each number of nodes that it tries. Raises UsageError."""
-    from raybench.documents.run.result import RunResult, result_file
-
-    file = result_file(path)
-    try:
-        found = file.stat()
-    except (OSError, ValueError):  # said where it is read
-        return RunResult.read(file, "--result")
-    if found.st_size > _MOST_BYTES:
-        raise UsageError(
-            f"--result {file}: it has {found.st_size / 2**20:,.0f} MiB, and at most {_MOST_BYTES >> 20} are read; "
-            "take the result of a run with fewer points or samples"
-        )
-    return _read_once(file, found.st_mtime_ns, found.st_size)
-
-
-@lru_cache(maxsize=_KEPT_RESULTS)
-def _read_once(file: Path, _: int, __: int) -> "RunResult":
-    from raybench.documents.run.result import RunResult
-
-    return RunResult.read(file, "--result")
-
-
-def _has_links(run: "RunResult") -> bool:
-    return any(one.name == "all_reduce" and one.points for one in run.benchmarks)
-
-
-def _measured_links(options: "EstimateOptions") -> "MeasuredLinks | None":
-    """Of the one result with an all_reduce; None without one."""
-    found = [(path, run) for path, run in measured_runs(options) if _has_links(run)]
-    if not found:
-        return None
-
-    from raybench.performance_model.measured import measured_links
-
-    if len(found) > 1:
-        raise UsageError(f"--result {found[1][0]}: {found[0][0]} has an all_reduce as well; give one of them")
-    path, run = found[0]
-    try:
-        return measured_links(run)
-    except UsageError as error:
-        raise UsageError(f"--result {path}: {error}") from error
-
-
 def _node_speed(
-    options: "EstimateOptions", machine: Machine, layout: "Layout", measured_gb_per_s: float | None
+    options: "EstimateOptions", machine: "Machine", layout: "Layout", measured_gb_per_s: float | None
 ) -> float:
     """Of one GPU's links within its node: given, else measured, else a share of the line rate."""
     from raybench.performance_model.layout import NVLINK_SHARE, PCIE_SHARE, UnknownLinksError
@@ -179,7 +93,7 @@ def _node_speed(
     return share * speed
 
 
-def _fabric_speed(options: "EstimateOptions", machine: Machine, ranks: int) -> float | None:
+def _fabric_speed(options: "EstimateOptions", machine: "Machine", ranks: int) -> float | None:
     """Of the NICs of a node that its ``ranks`` use: given, else a share of their line rate; None: nothing is known."""
     from raybench.expectations.nic_share import likely_installed, shared_nics
     from raybench.performance_model.layout import NIC_SHARE

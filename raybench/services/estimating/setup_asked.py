@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from raybench.performance_model.models.transformer import Transformer
     from raybench.performance_model.parallel.strategies import Strategy
     from raybench.performance_model.setup.training_setup import Packing, TrainingSetup
-    from raybench.services.estimate import EstimateOptions
+    from raybench.services.estimating.options import EstimateOptions
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activation: fp8 is of matrix products alone
 _PACKED = ("nf4", "int8", "fp8")  # types of a frozen base that is unpacked, or cast, to compute

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,13 @@ from raybench.documents.run.training import TrainingPoint
 from raybench.errors import UsageError
 from raybench.hardware.gpus import find_gpu, gpu_for
 from raybench.hardware.nodes import machine_named
-from raybench.services.planning.measured_setting import Setting, failure, gpu_names, length_of, model_of, strategy_of
+from raybench.services.estimating.measured_setting import Setting, failure, gpu_names, length_of, model_of, strategy_of
+from raybench.services.estimating.request import estimate_request
 
 if TYPE_CHECKING:
     from raybench.performance_model.estimate.estimate import Estimate
     from raybench.performance_model.estimate.own_runs import OwnRun, Told
-    from raybench.performance_model.estimate.request import EstimateRequest
-    from raybench.services.estimate import EstimateOptions
+    from raybench.services.estimating.options import EstimateOptions
 
 _MOST_TIMES = 10.0  # as long as told, or as short: seconds for milliseconds, a micro-batch for a step
 _NO_COST = {"price": None, "prices": None, "currency": "USD", "epoch_samples": None}
@@ -32,8 +32,6 @@ _NOT_SAID = ("strategy", "batch_size")  # of a plan: each way has its own
 _METHODS = ("lora", "qlora")
 _SHORT = {written_out: short for short, written_out in SHORT_DTYPES.items()}
 _FAULTY = ", which found a problem that is in its figures"
-
-RequestOf = Callable[["EstimateOptions"], "EstimateRequest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +67,11 @@ class FarOffError(UsageError):
 
 
 def own_runs_of(
-    options: "EstimateOptions", settings: Sequence[Setting], request_of: RequestOf, *, of_plan: bool = False
+    options: "EstimateOptions", settings: Sequence[Setting], *, of_plan: bool = False
 ) -> "tuple[OwnRun, ...]":
-    """What the runs that are given say of others. Raises UsageError for one of which no step time can be told.
-
-    ``request_of``: what options ask for.
-    """
-    given = (_given_run(run, options, request_of, of_plan=of_plan) for run in options.measured)
-    trained = (_trained_run(setting, options, request_of) for setting in settings)
+    """What the runs that are given say of others. Raises UsageError for one of which no step time can be told."""
+    given = (_given_run(run, options, of_plan=of_plan) for run in options.measured)
+    trained = (_trained_run(setting, options) for setting in settings)
     found = (*given, *(run for run in trained if run is not None and not isinstance(run, FarOffError)))
     return tuple({(run.seconds, run.told): run for run in reversed(found)}.values())[::-1]  # a copy counts once
 
@@ -86,11 +81,10 @@ def with_corrections(
     runs: "Sequence[OwnRun]",
     settings: Sequence[Setting],
     options: "EstimateOptions",
-    request_of: RequestOf,
 ) -> tuple[MeasuredSetting, ...]:
     """What became of each result, where trainings of other settings correct the estimate, or are too far off it."""
     texts = {run.text.removesuffix(_FAULTY) for run in runs}
-    found = ((one.run.run_id, _trained_run(one, options, request_of)) for one in settings)
+    found = ((one.run.run_id, _trained_run(one, options)) for one in settings)
     far_off = {run_id: one.fact.partition(": ")[2] for run_id, one in found if isinstance(one, FarOffError)}
     return tuple(_with_correction(one, texts, far_off) for one in told)
 
@@ -109,7 +103,7 @@ def _name(run_id: str) -> str:
     return f"run {run_id}"
 
 
-def _given_run(run: MeasuredRun, options: "EstimateOptions", request_of: RequestOf, *, of_plan: bool) -> "OwnRun":
+def _given_run(run: MeasuredRun, options: "EstimateOptions", *, of_plan: bool) -> "OwnRun":
     given = dict(run.given)
     lacking = [name.replace("_", "-") for name in _NOT_SAID if of_plan and name not in given]
     if lacking:
@@ -120,7 +114,7 @@ def _given_run(run: MeasuredRun, options: "EstimateOptions", request_of: Request
     except UsageError as error:
         raise UsageError(f"{text}: {error}") from None
     asked = replace(options, measured=(), **changes)
-    return _own_run(asked, request_of, replace(run, text=text, given=()))
+    return _own_run(asked, replace(run, text=text, given=()))
 
 
 def _elsewhere(options: "EstimateOptions", given: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,7 +135,7 @@ def _otherwise(options: "EstimateOptions", given: Mapping[str, Any]) -> dict[str
     return {**(dict.fromkeys(_MODEL) if own.model != options.model else {}), **(_LORA_OPTIONS if has_none else {})}
 
 
-def _trained_run(setting: Setting, options: "EstimateOptions", request_of: RequestOf) -> "OwnRun | FarOffError | None":
+def _trained_run(setting: Setting, options: "EstimateOptions") -> "OwnRun | FarOffError | None":
     """A training by ``raybench train`` on GPUs, whatever its setting; None where no step time is told of it."""
     found = None if failure(setting) else _options_of(setting, options)
     if found is None or not isinstance(setting.point, TrainingPoint):
@@ -149,7 +143,7 @@ def _trained_run(setting: Setting, options: "EstimateOptions", request_of: Reque
     text = _name(setting.run.run_id) + _FAULTY * (setting.run.conclusion.verdict == "critical")
     try:
         run = MeasuredRun(text=text, given=(), step_seconds=setting.point.seconds.median)
-        return _own_run(found, request_of, run)
+        return _own_run(found, run)
     except FarOffError as error:
         return error
     except UsageError:  # an option or a GPU that is not known: the run is told as not used
@@ -202,7 +196,7 @@ def _machine_of(gpu: str, per_node: int, asked: "EstimateOptions") -> dict[str, 
 
 
 @lru_cache
-def _own_run(options: "EstimateOptions", request_of: RequestOf, run: MeasuredRun) -> "OwnRun":
+def _own_run(options: "EstimateOptions", run: MeasuredRun) -> "OwnRun":
     """What it says of others. Raises UsageError for one of which no step time can be told, or one that is mistyped."""
     from raybench.performance_model.estimate.estimate import estimate
     from raybench.performance_model.estimate.own_runs import OwnRun
@@ -210,7 +204,7 @@ def _own_run(options: "EstimateOptions", request_of: RequestOf, run: MeasuredRun
     from raybench.performance_model.programs.taken import checked, with_program
 
     try:
-        request = with_program(checked(request_of(options)))
+        request = with_program(checked(estimate_request(options)))
         found = [estimate(one, alone=False) for one in (request, *said_requests(request))]
     except UsageError as error:
         raise UsageError(f"{run.text}: {error}") from None

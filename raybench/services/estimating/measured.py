@@ -10,7 +10,7 @@ from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.training import TrainingPoint
 from raybench.performance_model.estimate.own_runs import is_far
 from raybench.performance_model.ways.measured import Measured
-from raybench.services.planning.measured_setting import Setting, differences, refusal
+from raybench.services.estimating.measured_setting import Setting, differences, refusal
 
 if TYPE_CHECKING:
     from raybench.performance_model.estimate.estimate import Estimate

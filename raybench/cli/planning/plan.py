@@ -139,7 +139,8 @@ def command(model: str, as_json: bool, full: bool, measured: tuple[str, ...], **
     """
     from raybench.cli.estimate import command as estimate
     from raybench.services.estimating.options import EstimateOptions
-    from raybench.services.planning.plan import PlanOptions, training_plan
+    from raybench.services.planning.options import PlanOptions
+    from raybench.services.planning.plan import training_plan
 
     own = {name: options.pop(name) for name in _OF_PLAN}
     machine = EstimateOptions(model=model, **options, measured=measured_runs(measured, estimate) if measured else ())

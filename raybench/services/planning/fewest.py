@@ -10,7 +10,7 @@ from raybench.errors import UsageError
 
 if TYPE_CHECKING:
     from raybench.documents.training_plan import TrainingWay
-    from raybench.services.planning.plan import PlanOptions
+    from raybench.services.planning.options import PlanOptions
 
 Found = TypeVar("Found")
 _NEVER = (float("inf"), float("inf"))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from raybench.services.planning.plan import PlanOptions
+    from raybench.services.planning.options import PlanOptions
 
 _MOST_TIMES_NODES = 64
 Changes = dict[str, str | int]  # options of raybench plan

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from raybench.cli.planning.plan import command
 from raybench.errors import UsageError
 from raybench.services.planning import plan as planning
-from raybench.services.planning.plan import PlanOptions
+from raybench.services.planning.options import PlanOptions
 from tests.cli.planning.planned import P5, planned
 
 
@@ -211,8 +211,8 @@ def test_whether_any_way_fits_is_known_without_all_of_them(monkeypatch: pytest.M
         found.append(options.nodes)
         return fitting(options, cut=cut)
 
-    fitting = planning._fitting_best
-    monkeypatch.setattr(planning, "_fitting_best", counted)
+    fitting = planning.fitting_best
+    monkeypatch.setattr(planning, "fitting_best", counted)
     few = planned("llama-8b", "--nodes", "16", *P5[2:])["fewest_nodes"]["nodes"]
     assert found == [few]
 
@@ -225,8 +225,8 @@ def test_nodes_that_cannot_be_in_time_are_not_searched(monkeypatch: pytest.Monke
         tried.append(options.nodes)
         return fitting(options, cut=cut)
 
-    fitting = planning._fitting_best
-    monkeypatch.setattr(planning, "_fitting_best", counted)
+    fitting = planning.fitting_best
+    monkeypatch.setattr(planning, "fitting_best", counted)
     one = ("llama-8b", "--node-type", "p5.48xlarge", "--tokens", "10T", "--deadline")
     assert planned(*one, "1h", code=1)["nodes_in_time"] is None
     assert tried == []

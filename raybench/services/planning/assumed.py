@@ -1,0 +1,65 @@
+"""What a plan took for granted, line by line."""
+
+import math
+from typing import TYPE_CHECKING
+
+from raybench.services.planning.as_run import ASSUMED
+from raybench.services.planning.launch import reduces_each
+
+if TYPE_CHECKING:
+    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.ways.way import Way
+    from raybench.services.planning.goal import Goal
+    from raybench.services.planning.options import PlanOptions
+
+_FEW_STEPS = 100
+_EACH = "shards reduce gradients in each micro-batch, as the commands say (Trainer: from transformers of 2026-02 on)"
+
+
+def nodes_assumed(options: "PlanOptions") -> tuple[str, ...]:
+    """How many GPUs a node has, where nobody says."""
+    machine = options.machine
+    return () if machine.gpus_per_node or machine.node_type else ("8 GPUs a node (--gpus-per-node)",)
+
+
+def taken(request: "EstimateRequest", per_step: int, goal: "Goal") -> tuple[str, ...]:
+    """What follows from what was asked for."""
+    from raybench.performance_model.estimate.unknown import caveats_of
+
+    return *_spread(per_step, request), *_few_steps(goal, per_step, request), *caveats_of(request)
+
+
+def _spread(per_step: int, request: "EstimateRequest") -> tuple[str, ...]:
+    """Which ways there are none of, where the ranks are no replicas of their own."""
+    ranks = request.layout.world_size
+    return (f"nothing but a cut model spreads {per_step} samples over {ranks} ranks",) if per_step % ranks else ()
+
+
+def _few_steps(goal: "Goal", per_step: int, request: "EstimateRequest") -> tuple[str, ...]:
+    """What a training of a few steps spends its time with is no step."""
+    tokens = per_step * request.setup.sequence_length
+    steps = math.ceil(goal.tokens / tokens) if goal.tokens else _FEW_STEPS
+    if steps >= _FEW_STEPS:
+        return ()
+    return (f"a training of {steps} step{'' if steps == 1 else 's'}: loading and compiling take longer; not counted",)
+
+
+def as_started(best: "Way", request: "EstimateRequest") -> tuple[str, ...]:
+    """What is taken for granted of the program that runs the best way."""
+    found, program = best.estimate.request.setup, request.program
+    if program is not None and program.starts != "transformers":
+        return ()
+    as_asked = (found.masked_attention, found.compiled) == (request.setup.masked_attention, request.setup.compiled)
+    is_taken = found.lora_rank and not as_asked and not found.masked_attention
+    return (*([_EACH] if reduces_each(best) else []), *([ASSUMED] if is_taken else []))
+
+
+def of_program(best: "Way") -> tuple[str, ...]:
+    """What was taken of the program that was named, and what was not tried since it has none."""
+    from raybench.performance_model.programs.taken import not_tried, taken_in_short
+
+    request = best.estimate.request
+    if request.program is None:
+        return ()
+    taken, lacking = taken_in_short(request), not_tried(request.program, request.layout)
+    return (*([taken] if taken else []), *([f"not tried: {lacking}"] if lacking else []))

@@ -20,7 +20,7 @@ LORA = (
         "raybench/cli/estimate",
         "raybench/services/estimating/",
         "raybench/cli/planning/plan.py",
-        *("raybench/services/planning/options.py", "raybench/services/planning/samples.py"),
+        *(f"raybench/services/planning/{name}.py" for name in ("options", "request", "samples")),
         "raybench/services/planning/program_lines.py",  # Axolotl's key of LoRA
     ),
     *("docs/methods.md", "README.md", "raybench/documents/estimate.py"),

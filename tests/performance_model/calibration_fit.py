@@ -119,7 +119,7 @@ def observation(run: PublishedRun, seconds: float) -> Observation:
         backward=(beside.shortest_seconds(network, "backward"), beside.seconds(network, "backward")),
         waited=(traffic.least_waiting_seconds(network), traffic.most_waiting_seconds(network)),
         bubble=bubble_share(request.layout, request.accumulation),
-        update=answer.optimizer_seconds,
+        update=answer.step.optimizer_seconds,
         exposed=exposed_share(request.setup, request.model),
         moved=request.accumulation * offload_seconds(request),
         beside=beside_share(request),

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, median
 
-from raybench.performance_model.estimate.estimate import Estimate, estimate
+from raybench.performance_model.estimate.answer import Estimate
+from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.estimate.said import said_requests
 from raybench.performance_model.memory.rank import MemoryEstimate

@@ -75,12 +75,12 @@ def need(run: PublishedRun, calibration: Calibration) -> Need | None:
     work = work_of(ask.gpu, part, setup, ask.power_watts, ask.dtype)
     moved = 1 + slowest_seconds(part, setup, ask.gpu) / calibration.seconds(work)
     sides = slow_sides(work, calibration, setup, moved, of_experts=part.experts > 0)
-    pressed = math.log(answer.pressed_times)
+    pressed = math.log(answer.step.pressed_times)
     hidden = (math.log(bounds[1] / bounds[0]) - pressed) / 2
     error = math.log(seconds / bounds[0]) - 2 * hidden * exposed_share(ask.setup, ask.model)
     slower, faster = _beyond(error - pressed, hidden), _beyond(-error, hidden)
-    slowest = answer.fitted[0][1]
-    computed = min(1.0, (slowest.compute + slowest.bubble) * answer.pressed_times / bounds[1])
+    slowest = answer.step.fitted[0][1]
+    computed = min(1.0, (slowest.compute + slowest.bubble) * answer.step.pressed_times / bounds[1])
     return Need(
         source=run.source,
         name=names[0],

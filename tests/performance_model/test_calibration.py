@@ -236,7 +236,7 @@ def test_blocks_that_fill_the_gpu_slow_the_slowest_step_and_others_do_not() -> N
     """Llama-3-8B by FSDP on four A100, 8 samples each: 2264 tokens/s with all logits, 3342 with logits in chunks."""
     rows = [run for run in OTHERS if run.name == "llama-3.1-8b a100 4 full 4096 8"]
     answers = {run.request.setup.loss: estimate(run.request, alone=False) for run in rows}
-    assert {loss: answer.is_pressed for loss, answer in answers.items()} == {"fused-fp32": True, "chunked": False}
+    assert {loss: answer.step.is_pressed for loss, answer in answers.items()} == {"fused-fp32": True, "chunked": False}
     for loss, rate in (("fused-fp32", 2264), ("chunked", 3342)):
         low, high = answers[loss].step_seconds or (0.0, 0.0)
         assert low < 8 * 4096 / rate < high

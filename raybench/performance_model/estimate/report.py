@@ -15,7 +15,7 @@ from raybench.documents.estimate import (
     OwnRunTold,
 )
 from raybench.performance_model.communication import Message
-from raybench.performance_model.estimate.estimate import Estimate
+from raybench.performance_model.estimate.answer import Estimate
 from raybench.performance_model.estimate.own_runs import OwnRun, by_others
 from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.estimate.unknown import advice_on, caveats_of, unsaid_of, unsaid_of_memory
@@ -69,12 +69,12 @@ def estimate_report(estimate: Estimate) -> EstimateReport:
         tokens_per_second=estimate.tokens_per_second,
         samples_per_second=_samples(estimate),
         mfu=estimate.mfu,
-        efficiency=EfficiencyRange(range=estimate.efficiency_range, source=estimate.efficiency.source),
+        efficiency=EfficiencyRange(range=estimate.step.efficiency_range, source=estimate.step.efficiency.source),
         cost=_cost(estimate),
         formulas=FORMULAS | (_BUBBLE if request.layout.pipeline > 1 else {}),
         basis=dict(request.basis)
         | dict(what_is_taken(request))
-        | (_PRESSED if estimate.is_pressed else {})
+        | (_PRESSED if estimate.step.is_pressed else {})
         | _offloaded(request)
         | _shown_by_driver(estimate),
         unknown=estimate.unknown,
@@ -157,13 +157,13 @@ def _memory(estimate: Estimate) -> MemoryParts:
 
 
 def _communication(estimate: Estimate) -> CommunicationEstimate:
-    alone = estimate.communication_seconds
+    alone, fastest = estimate.communication_seconds, estimate.step.fastest
     return CommunicationEstimate(
         collectives_per_step=estimate.traffic.count,
         message_bytes=estimate.traffic.message_bytes,
         wire_bytes_per_rank=estimate.traffic.wire_bytes,
         seconds=alone,
-        exposed_seconds=(estimate.fastest.exposed_least, alone) if estimate.fastest and alone is not None else None,
+        exposed_seconds=(fastest.exposed_least, alone) if fastest and alone is not None else None,
         messages=tuple(map(_message, estimate.traffic.messages)),
     )
 
@@ -220,7 +220,7 @@ def _counted(estimate: Estimate) -> Pair:
 
 def _bubble(estimate: Estimate) -> Pair:
     """What stages idle: of the shortest step no more than its share, where messages are faster than likely."""
-    fastest, slowest, step = estimate.fastest, estimate.slowest, estimate.step_seconds
+    fastest, slowest, step = estimate.step.fastest, estimate.step.slowest, estimate.step_seconds
     if fastest is None or slowest is None or step is None or estimate.request.layout.pipeline == 1:
         return None
     return min(1.0, step[0] / fastest.least) * fastest.least_bubble, slowest.bubble

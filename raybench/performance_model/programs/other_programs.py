@@ -11,7 +11,8 @@ from typing import Any
 
 from raybench.documents.estimate import OtherPrograms
 from raybench.errors import UsageError
-from raybench.performance_model.estimate.estimate import Estimate, estimate, with_meant
+from raybench.performance_model.estimate.answer import Estimate
+from raybench.performance_model.estimate.estimate import estimate, with_meant
 from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.programs.program import Fact, Program, in_short
 from raybench.performance_model.programs.table import PROGRAMS

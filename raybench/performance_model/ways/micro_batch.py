@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from raybench.performance_model.estimate.estimate import Estimate, estimate
+from raybench.performance_model.estimate.answer import Estimate
+from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.estimate.request import EstimateRequest, least_model, least_setup, most_setup
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.rank import estimate_memory, largest_batch

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from raybench.performance_model.estimate.estimate import Estimate
+from raybench.performance_model.estimate.answer import Estimate
 
 Limit = Literal["network", "computation", "kernel starts"]
 
@@ -27,15 +27,15 @@ class Way:
         seconds = one.likely_step_seconds
         likely = one.samples_per_step * one.request.setup.sequence_length / seconds if seconds else 0.0
         object.__setattr__(self, "tokens_per_second", likely)
-        object.__setattr__(self, "fused", likely * (1 + one.efficiency.unsure) if seconds else 0.0)
+        object.__setattr__(self, "fused", likely * (1 + one.step.efficiency.unsure) if seconds else 0.0)
 
     @property
     def limit(self) -> Limit | None:
         """What a step waits for most; None where the times are not known."""
-        one = self.estimate
-        if one.fastest is None or one.slowest is None:
+        step, accumulation = self.estimate.step, self.estimate.request.accumulation
+        if step.fastest is None or step.slowest is None:
             return None
-        if one.fastest.communication > math.sqrt(one.fastest.compute * one.slowest.compute):
+        if step.fastest.communication > math.sqrt(step.fastest.compute * step.slowest.compute):
             return "network"
-        starts = one.efficiency.least_seconds * one.efficiency.spread * one.request.accumulation
-        return "kernel starts" if starts * math.sqrt(2) >= one.slowest.compute else "computation"  # more than the work
+        starts = step.efficiency.least_seconds * step.efficiency.spread * accumulation
+        return "kernel starts" if starts * math.sqrt(2) >= step.slowest.compute else "computation"  # more than the work

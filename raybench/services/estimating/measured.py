@@ -13,7 +13,7 @@ from raybench.performance_model.ways.measured import Measured
 from raybench.services.estimating.measured_setting import Setting, differences, refusal
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.estimate import Estimate
+    from raybench.performance_model.estimate.answer import Estimate
     from raybench.performance_model.ways.way import Way
 
 _ALL_BUT = 0.95  # of a device's memory: a run that had so much of it and was refused more had all that there is

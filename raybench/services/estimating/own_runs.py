@@ -18,7 +18,7 @@ from raybench.services.estimating.measured_setting import Setting, failure, gpu_
 from raybench.services.estimating.request import estimate_request
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.estimate import Estimate
+    from raybench.performance_model.estimate.answer import Estimate
     from raybench.performance_model.estimate.own_runs import OwnRun, Told
     from raybench.services.estimating.options import EstimateOptions
 

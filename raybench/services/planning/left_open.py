@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from raybench.documents.estimate import OtherPrograms
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.estimate import Estimate
+    from raybench.performance_model.estimate.answer import Estimate
     from raybench.performance_model.programs.program import Program
     from raybench.performance_model.ways.way import Way
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from raybench.performance_model.estimate.estimate import Estimate, estimate
+from raybench.performance_model.estimate.answer import Estimate
+from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.step.efficiency import CALIBRATION
 from raybench.performance_model.step.spreads import SPREADS, Spread

@@ -67,9 +67,9 @@ def test_parts_of_a_sequence_are_dealt_out_evenly_by_some_and_else_the_last_may_
             program=program_named(program) if program else None,
         )
         found = estimate(replace(ask, efficiency=Efficiency(low=0.4, high=0.4, source="")), alone=False)
-        assert found.fastest is not None
-        assert found.slowest is not None
-        widths[kernels, program] = found.slowest.compute / found.fastest.compute
+        assert found.step.fastest is not None
+        assert found.step.slowest is not None
+        widths[kernels, program] = found.step.slowest.compute / found.step.fastest.compute
     assert widths["fused", None] == widths["plain", "trl"] == pytest.approx(1)
     assert widths["plain", None] == widths["plain", "torchtitan"] > 1.1
 

@@ -7,7 +7,8 @@ from statistics import median
 
 import pytest
 
-from raybench.performance_model.estimate.estimate import Estimate, estimate
+from raybench.performance_model.estimate.answer import Estimate
+from raybench.performance_model.estimate.estimate import estimate
 from raybench.services.estimating.options import EstimateOptions
 from raybench.services.estimating.request import estimate_request
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from raybench.errors import UsageError
-from raybench.performance_model.estimate.estimate import Estimate, estimate
+from raybench.performance_model.estimate.answer import Estimate
+from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.estimate.request import EstimateRequest, least_setup
 from raybench.performance_model.estimate.unknown import unsaid_of
 from raybench.performance_model.programs.releases import Releases, Span, name_and_release, numbers_of

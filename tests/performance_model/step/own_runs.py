@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from statistics import mean, median
 
-from raybench.performance_model.estimate.estimate import Estimate, estimate
+from raybench.performance_model.estimate.answer import Estimate
+from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.estimate.own_runs import SHARED, WEIGHTS, OwnRun, Told, distances
 from raybench.performance_model.parallel.part import local_setup, part_of
 from raybench.performance_model.step.efficiency import expected_efficiency
@@ -111,7 +112,7 @@ def judged(rows: dict[str, list[Row]], seen: int, *, near: bool = False) -> Judg
             others = [one for one in own if one is not row]
             for _ in range(_DRAWS):
                 found = row.beside(draw.sample(others, seen))
-                if not near or (found.correction.left or 1.0) < NEAR:
+                if not near or (found.step.correction.left or 1.0) < NEAR:
                     told.append((*_inside(found, row), *_inside(row.alone, row)))
         of_source += [told] if told else []
     return Judged(

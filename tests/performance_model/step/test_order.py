@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from raybench.performance_model.estimate.estimate import Estimate, estimate, with_meant
+from raybench.performance_model.estimate.answer import Estimate
+from raybench.performance_model.estimate.estimate import estimate, with_meant
 from raybench.services.estimating.options import EstimateOptions
 from raybench.services.estimating.request import estimate_request
 

@@ -116,11 +116,11 @@ def test_a_published_training_is_nearer_its_own_time_beside_itself() -> None:
     told = Told(said=alone.said, traits=traits, seconds=likely, half_width=math.log(high / low) / 2)
     own = (OwnRun(text="itself", seconds=1.5 * likely, told=(told,)),)
     found = estimate(replace(run.request, own_runs=own), alone=False)
-    assert found.uncorrected_seconds == alone.step_seconds
+    assert found.step.uncorrected == alone.step_seconds
     assert (found.likely_step_seconds or 0) == pytest.approx(1.5 * likely, rel=0.05)
     after = found.step_seconds or (0.0, 1.0)
     assert after[1] / after[0] < 0.95 * high / low
-    assert found.efficiency_range[1] < alone.efficiency_range[1]
+    assert found.step.efficiency_range[1] < alone.step.efficiency_range[1]
     assert (found.computation_seconds or (0,))[0] > (alone.computation_seconds or (0,))[0]
 
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from raybench.performance_model.estimate.estimate import Estimate, estimate
+from raybench.performance_model.estimate.answer import Estimate
+from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.estimate.unknown import unsaid_of
 from raybench.performance_model.memory.activations import block_activation_bytes_per_token

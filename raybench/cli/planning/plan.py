@@ -63,6 +63,13 @@ def _rank(_: click.Context, __: click.Parameter, rank: int | None) -> int:
     return rank or 0
 
 
+def _method(method: str | None, *, qlora: bool, has_rank: bool) -> str:
+    """The method by its name, or by the options that estimate says it with. Raises UsageError for two of them."""
+    if qlora and method not in (None, "qlora"):
+        raise UsageError(f"--qlora is --method qlora, and --method is {method}; give one of them")
+    return "qlora" if qlora else method or ("lora" if has_rank else "full")
+
+
 _OPTIONS: list[Any] = [
     click.option("--nodes", type=int, default=1, show_default=True, help="Nodes to train on."),
     *MACHINE_OPTIONS,
@@ -77,8 +84,9 @@ _OPTIONS: list[Any] = [
                  "megatron-lm, transformers, ...; an unknown one lists all. Of an older release as pip has it, such as "
                  "transformers==4.35. What it has not is not tried, and what it decides is taken as it has "
                  "it."),
-    click.option("--method", type=click.Choice(["full", "lora", "qlora"]), default="full", show_default=True,
-                 help="Train all parameters, adapters, or adapters over a 4-bit base."),
+    click.option("--method", type=click.Choice(["full", "lora", "qlora"]), help="Train all parameters, adapters, or "
+                 "adapters over a 4-bit base.  [default: full; lora with --lora-rank]"),
+    click.option("--qlora/--no-qlora", default=False, help="The same as --method qlora."),
     click.option("--lora-rank", callback=_rank, type=int, help="Of lora and qlora.  [default: 16]"),
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
     click.option("--lora-dropout/--no-lora-dropout", default=None, help="Dropout of adapters' inputs; its masks "
@@ -127,7 +135,7 @@ _OF_PLAN = ("nodes", "method", "samples_per_step", "tokens", "samples", "epochs"
 @click.command(cls=TopicCommand, epilog=EXAMPLES)
 @click.argument("model", metavar="MODEL")
 @with_options(_OPTIONS)
-def command(model: str, as_json: bool, full: bool, measured: tuple[str, ...], **options: Any) -> None:
+def command(model: str, as_json: bool, full: bool, qlora: bool, measured: tuple[str, ...], **options: Any) -> None:
     """Plan a training: what fits, how fast, how long, what it costs, and how to start the best of it.
 
     MODEL is a name such as llama-8b or mixtral-8x7b, the config.json of a Hugging Face model, its folder, or
@@ -143,6 +151,7 @@ def command(model: str, as_json: bool, full: bool, measured: tuple[str, ...], **
     from raybench.services.planning.plan import training_plan
 
     own = {name: options.pop(name) for name in _OF_PLAN}
+    own["method"] = _method(own["method"], qlora=qlora, has_rank=bool(options["lora_rank"]))
     machine = EstimateOptions(model=model, **options, measured=measured_runs(measured, estimate) if measured else ())
     plan = training_plan(PlanOptions(machine=machine, **own))
     with printing("stdout"):

@@ -27,9 +27,9 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     ),
     "Workload": (
         "--suite", "--strategy", "--program", "--model", "--batch-size", "--sequence-length", "--sizes", "--p2p-size",
-        "--dtype", "--op", "--operation", "--root", "--placement", "--method", "--optimizer", "--optimizer-dtype",
-        "--gradient-dtype", "--gradient-accumulation-steps", "--offload-activations", "--mean-tokens",
-        "--activation-checkpointing", "--selective-checkpointing", "--recompute-modules",
+        "--dtype", "--op", "--operation", "--root", "--placement", "--method", "--qlora", "--optimizer",
+        "--optimizer-dtype", "--gradient-dtype", "--gradient-accumulation-steps", "--offload-activations",
+        "--mean-tokens", "--activation-checkpointing", "--selective-checkpointing", "--recompute-modules",
         "--activation-func-fp8-input-store", "--use-precision-aware-optimizer",
         "--samples-per-step", "--tokens", "--samples",
         "--epochs", "--to", "--layouts", "--modes", "--compression", "--endpoint", "--keep-checkpoints",
@@ -43,7 +43,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--mtp-layers",
         "--weights", "--kernels", "--loss", "--no-flash-attention", "--native-attention", "--masked-attention",
         "--dropout", "--autocast", "--lora-rank", "--lora-alpha", "--lora-targets", "--lora-dropout", "--adapter",
-        "--qlora", "--base-dtype",
+        "--base-dtype",
     ),
     "Parallelism": (
         "--sharding", "--shards", "--bucket-mib", "--bucket-view", "--comm-hook", "--powersgd-rank",

@@ -103,3 +103,24 @@ def test_adapters_stand_where_asked() -> None:
     assert any("--lora_target_modules q_proj v_proj" in line for line in some["launch"])
     assert "all-linear" in " ".join(planned(*machine)["launch"])
     assert "--lora-targets is of adapters" in refusal("llama-8b", "--gpu", "H100", "--lora-targets", "q_proj")
+
+
+@pytest.mark.parametrize(
+    ("as_estimate", "as_plan", "method"),
+    [
+        (("--qlora",), ("--method", "qlora"), "qlora"),
+        (("--qlora", "--lora-rank", "8"), ("--method", "qlora", "--lora-rank", "8"), "qlora"),
+        (("--lora-rank", "8"), ("--method", "lora", "--lora-rank", "8"), "lora"),
+        (("--lora-rank", "8", "--no-qlora"), ("--method", "lora", "--lora-rank", "8"), "lora"),
+        (("--qlora", "--method", "qlora"), ("--method", "qlora"), "qlora"),
+        (("--no-qlora",), (), "full"),
+    ],
+)
+def test_adapters_are_said_by_the_words_of_estimate_as_well(
+    as_estimate: tuple[str, ...], as_plan: tuple[str, ...], method: str
+) -> None:
+    """--qlora was no option of plan, and a rank alone, which is LoRA to estimate, was refused."""
+    gpu = ("--gpu", "H100", "--gpus-per-node", "8")
+    said = planned("llama-8b", *gpu, *as_estimate)
+    assert said["method"] == method
+    assert said == planned("llama-8b", *gpu, *as_plan)

@@ -123,11 +123,10 @@ NANOGPT = Program(
         Lack(option="--dtype fp8", name="dtype", value="fp8", source="train.py, dtype"),
         Lack(option="--offload-activations", name="offloads_activations", value=True, source="train.py"),
         Lack(option="--cpu-offload optimizer", name="offload", value="optimizer", source="train.py"),
+        Lack(option="--activation-checkpointing", name="checkpointing", value=True, source="model.py, GPT.forward"),
     ),
-    settings=(
-        "--batch_size={batch} --block_size={length}, and --gradient_accumulation_steps so that a step "
-        "has {samples} samples"
-    ),
+    # train.py divides the micro-batches of a step by the number of ranks
+    settings="--batch_size={batch} --block_size={length} --gradient_accumulation_steps={micro_batches}",
     facts=(
         Fact(name="compiled", value=True, source="train.py, compile", is_default=True),
         Fact(name="vocabulary_multiple", value=64, source="model.py, vocab_size 50304 of GPT-2's 50257",
@@ -220,6 +219,7 @@ FMS_FSDP = Program(
     families=Families(only=("llama",), has="Llama", source="main_training_llama.py, fms.models.llama"),
     selective="it computes again all of each so many a block",
     settings="--batch_size={batch} --seq_length={length} --fsdp_activation_checkpointing={checkpointing}",
+    accumulates=False,  # fms_fsdp/utils/train_utils.py, train: an update after each backward pass
     facts=(
         Fact(name="compiled", value=True, source="fms_fsdp/config/training.py, use_torch_compile", is_default=True),
         Fact(name="kernels", value="fused", source="main_training_llama.py, torch.compile", needs=COMPILED),

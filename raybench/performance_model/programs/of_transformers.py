@@ -1,5 +1,7 @@
 """Programs that train models of transformers, each with what its files say (read in November 2026)."""
 
+from types import MappingProxyType
+
 from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.programs.program import (
     COMPILED,
@@ -95,6 +97,11 @@ WITH_LIGER: tuple[Fact, ...] = (
 # TRL's own, which it has since 1.4 (May 2026), by itself since 1.7.
 _CHUNKED_NLL = "trl/trainer/sft_config.py, loss_type chunked_nll"
 
+_TRL = (
+    "--per_device_train_batch_size {{batch}} --gradient_accumulation_steps {{accumulation}} {} {{length}} "
+    "--packing true --gradient_checkpointing {{checkpointing}}"
+)
+
 TRL = Program(
     name="trl",
     title="TRL",
@@ -107,10 +114,8 @@ TRL = Program(
     deals_sequences=True,  # as transformers, by accelerate
     trains_given=True,  # trl/trainer/sft_trainer.py, model: its name, or a model
     methods=("full", *_ADAPTERS),
-    settings=(
-        "--per_device_train_batch_size {batch} --gradient_accumulation_steps {accumulation} --max_length "
-        "{length} --packing true --gradient_checkpointing {checkpointing}"
-    ),
+    settings=_TRL.format("--max_length"),
+    old_settings=MappingProxyType({"0.16": _TRL.format("--max_seq_length")}),  # trl/trainer/sft_config.py of 0.15
     requirements=TRL_NEEDS,
     late_cuts=CUTS_OF_RELEASES,
     facts=(

@@ -180,8 +180,10 @@ class Program:
     multi-token prediction. ``planned``: what a plan has it told, before its facts.
     ``timing``: the program by whose published step times it is judged (``step/spreads.py``). ``starts``: whose command
     a plan prints; ``settings``: its own words for what a plan decides, where it prints no command, with ``{batch}``,
-    ``{accumulation}``, ``{samples}`` of a step, ``{length}``, ``{ranks}``, ``{nodes}``, ``{checkpointing}`` (true or
-    false), ``{kept}`` (the other). ``requirements``: which releases of a
+    ``{accumulation}``, ``{micro_batches}`` of a step of all ranks, ``{samples}`` of a step, ``{length}``, ``{ranks}``,
+    ``{nodes}``, ``{checkpointing}`` (true or false), ``{kept}`` (the other); ``old_settings``: the same of releases
+    before each of these, oldest first. ``accumulates``: whether a step may have several micro-batches.
+    ``requirements``: which releases of a
     library its own need, oldest first. ``late_cuts``: of which releases cuts are that not all have. ``counts_apart``:
     aliases whose releases are not those of the program.
     ``restarted``: releases of that number and above are older than all others: it counted anew since.
@@ -216,6 +218,8 @@ class Program:
     timing: str = ""
     starts: Starts = ""
     settings: str = ""
+    old_settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    accumulates: bool = True
     requirements: tuple[Requirement, ...] = ()
     late_cuts: Mapping[Cut, Releases] = field(default_factory=lambda: MappingProxyType({}))
     counts_apart: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ _HANG_ON = (
     *("checkpointing", "loss", "kernels", "compiled", "gradient_bytes", "reduce_bytes", "reduces_each"),
     "offloads_activations",
 )
-PLANNED_STRATEGIES: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp", "fsdp-hybrid")
+PLANNED_STRATEGIES: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "zero3", "fsdp-grad-op", "fsdp", "fsdp-hybrid")
 _CUTS: dict[Cut, str] = {
     "tensor": "--tensor-parallel",
     "context": "--context-parallel",

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.programs.torchtitan import torchtitan_config
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.ways.way import Way
 
 AS_FAST = 1.05
@@ -26,7 +27,7 @@ def _rank(way: Way, best: float) -> tuple[int, float, tuple[bool, int, int], boo
     speed = preference(way)
     as_fast = best > 0 and speed > 0
     behind = float(round(math.log(best / speed) / math.log(AS_FAST))) if as_fast else 0.0
-    return (0 if way.fits else 1), behind, cuts(one.layout), one.setup.is_zero
+    return (0 if way.fits else 1), behind, cuts(one.layout), shards_as_deepspeed(one.setup)
 
 
 def preference(way: Way) -> float:
@@ -38,11 +39,16 @@ def preference(way: Way) -> float:
     one = way.estimate.request
     if way.estimate.measured is not None and way.estimate.measured.step_seconds is not None:
         return way.tokens_per_second
-    is_other = one.layout.is_cut or one.setup.is_zero or one.setup.selective or one.is_of_torchtitan
+    is_other = one.layout.is_cut or shards_as_deepspeed(one.setup) or one.setup.selective or one.is_of_torchtitan
     other = WORTH_IT if is_other else 1.0
     other *= WORTH_IT if one.layout.expert > 1 and one.setup.is_sharded and not torchtitan_config(one.model) else 1.0
     tight = 1.0 if is_roomy(way) else WORTH_IT
     return way.fused / (other * tight)
+
+
+def shards_as_deepspeed(setup: TrainingSetup) -> bool:
+    """Whether it is one of ZeRO's stages by name."""
+    return setup.is_zero or setup.strategy == "zero3"
 
 
 def is_roomy(way: Way) -> bool:

@@ -23,6 +23,8 @@ def uncut_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
         if program is not None and (strategy not in program.strategies or refused(program, asked) is not None):
             continue
         for computed in (asked.setup, all_again(asked.setup)):
+            if program is not None and refused(program, replace(asked, setup=computed)) is not None:
+                continue
             setup = replace(computed, gradient_bytes=request.setup.compute_bytes)
             yield with_program(replace(request, setup=setup), planned=True)
         part = selectively_recomputed(asked)
@@ -77,4 +79,7 @@ def _strategies(request: EstimateRequest) -> tuple[Strategy, ...]:
         return (usual_strategy(request.program, 1),)
     if packing == "8bit":  # FSDP lays a block's weights side by side, which bitsandbytes' scales do not survive
         return ("ddp", "zero1", "zero2")
-    return ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp", *(("fsdp-hybrid",) if layout.nodes > 1 else ()))
+    # of no program, FSDP stands for full shards
+    of_deepspeed: tuple[Strategy, ...] = ("zero1", "zero2", *(("zero3",) if request.program is not None else ()))
+    hybrid: tuple[Strategy, ...] = ("fsdp-hybrid",) if layout.nodes > 1 else ()
+    return ("ddp", *of_deepspeed, "fsdp-grad-op", "fsdp", *hybrid)

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Literal
 
 from raybench.performance_model.parallel.part import OUTER_STAGES, spare_places
 from raybench.performance_model.programs.torchtitan import by_torchtitan, torchtitan_config
+from raybench.performance_model.ways.ranking import shards_as_deepspeed
 
 if TYPE_CHECKING:
     from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.setup.training_setup import TrainingSetup
     from raybench.performance_model.ways.way import Way
 
+ZERO_FILE = "zero.json"
 Framework = Literal["megatron-lm", "torchtitan", "sagemaker", "accelerate"]
 _DISPATCHED = "--moe-token-dispatcher-type alltoall --moe-grouped-gemm"  # as estimated; Megatron-LM's own is allgather
 # megatron/training/arguments.py: SGD has momentum unless it is told otherwise; Adam in 8 bits is Transformer Engine's.
@@ -21,7 +24,17 @@ _MEGATRON_OPTIMIZERS = {
 }
 # Its options of today are those of 0.3; later ones count tokens (torchtitan/config/configs.py of 2026-08-21,
 # num_tokens_per_microbatch_per_dp_rank), and have neither training.local_batch_size nor training.seq_len.
-TORCHTITAN_AS = "torchtitan 0.3"
+TORCHTITAN_AS, TORCHTITAN_SINCE = "torchtitan 0.3", (0, 3)
+# torchtitan/models/*/train_configs/*.toml of 0.2.2, and which of them 0.1.0 has
+_TOML = {
+    "llama3_8b": "llama3_8b",
+    "llama3_70b": "llama3_70b",
+    "llama3_405b": "llama3_405b",
+    "qwen3_0_6b": "qwen3_0.6b",
+    "qwen3_1_7b": "qwen3_1.7b",
+    "qwen3_32b": "qwen3_32b",
+    "deepseek_v3_671b": "deepseek_v3_671b",
+}
 _MEGATRON_TYPES = {"bf16": ["--bf16"], "fp16": ["--fp16"], "fp8": ["--bf16 --fp8-format hybrid"]}
 
 
@@ -156,19 +169,62 @@ def _torchtitan_shards(request: "EstimateRequest") -> list[str]:
     return [*words, f"--parallelism.data_parallel_shard_degree={layout.data // replicas}"]
 
 
-def torchtitan_words(way: "Way", config: tuple[str, str] | None) -> str:
-    """As version 0.3 takes them; activation checkpointing is a word of its own at the end."""
+def _torchtitan_sizes(way: "Way") -> list[str]:
+    """How it cuts the model, and its batch: by names that all releases since 0.1 have."""
     one = way.estimate.request
     layout, setup = one.layout, one.setup
-    words = [f"--module {config[0]} --config {config[1]}"] if config else []
-    words += _torchtitan_shards(one)
-    words.append(f"--parallelism.tensor_parallel_degree={layout.tensor}")
+    words = [*_torchtitan_shards(one), f"--parallelism.tensor_parallel_degree={layout.tensor}"]
     words += [f"--parallelism.context_parallel_degree={layout.context}"] if layout.context > 1 else []
     words += [f"--parallelism.expert_parallel_degree={layout.expert}"] if layout.expert > 1 else []
     words.append(f"--training.local_batch_size={setup.batch_size} --training.seq_len={setup.sequence_length}")
     words.append(f"--training.global_batch_size={way.estimate.samples_per_step}")
+    return words
+
+
+def torchtitan_words(way: "Way", config: tuple[str, str] | None) -> str:
+    """As version 0.3 takes them; activation checkpointing is a word of its own at the end."""
+    setup = way.estimate.request.setup
+    words = [f"--module {config[0]} --config {config[1]}"] if config else []
+    words += _torchtitan_sizes(way)
     if setup.compiled is not None:  # some of its configurations compile, most do not
         words.append("--compile.enable" if setup.compiled else "--compile.no-enable")
     kept = "full" if setup.checkpointing else "selective" if setup.selective else "none"
     words.append(f"activation-checkpoint:{kept}")
     return " ".join(words)
+
+
+def old_torchtitan_words(way: "Way", config: tuple[str, str] | None, release: tuple[int, ...]) -> str:
+    """As releases before 0.3 take them (torchtitan/config/job_config.py of 0.2, config_manager.py of 0.1)."""
+    setup, is_first = way.estimate.request.setup, release < (0, 2)
+    has_file = config is not None and config[1] in _TOML and (not is_first or config[0] == "llama3")
+    file = f"models/{config[0]}/train_configs/{_TOML[config[1]]}.toml" if config and has_file else ""
+    words = [f"--job.config_file torchtitan/{file}" if file else "beside a file of your own (--job.config_file)"]
+    words += _torchtitan_sizes(way)
+    if setup.compiled is not None:
+        group, name = ("training", "compile") if is_first else ("compile", "enable")
+        words.append(f"--{group}.{'' if setup.compiled else 'no-'}{name}")
+    kept = "full" if setup.checkpointing else "selective" if setup.selective else "none"
+    words.append(f"--activation_checkpoint.mode={kept}")
+    words += ["--activation_checkpoint.selective_ac_option=op"] if kept == "selective" else []
+    return " ".join(words)
+
+
+def _narrow(setup: "TrainingSetup") -> dict[str, bool]:
+    """DeepSpeed's words for weights, gradients and moments in 16 bits."""
+    weights = {"bf16_master_weights_and_grads": True} if setup.parameter_bytes < 4 else {}
+    return weights | ({"bf16_optimizer_states": True} if setup.moment_bytes == 2 or weights else {})
+
+
+def zero_lines(way: "Way") -> tuple[str, ...]:
+    """DeepSpeed's file for one of its stages; none for another way."""
+    one = way.estimate.request
+    if not shards_as_deepspeed(one.setup):
+        return ()
+    mixed = "bf16" if one.dtype == "fp8" else one.dtype
+    told = {
+        "zero_optimization": {"stage": int(one.setup.strategy[-1])},
+        **({mixed: {"enabled": True, **_narrow(one.setup)}} if mixed in ("bf16", "fp16") else {}),
+        "train_micro_batch_size_per_gpu": one.setup.batch_size,
+        "gradient_accumulation_steps": one.accumulation,
+    }
+    return (f"deepspeed, as {ZERO_FILE}: {json.dumps(told)}",)

@@ -1,12 +1,20 @@
 """How the best way is started: by raybench, and by what people train with themselves."""
 
-import json
 import shlex
 from typing import TYPE_CHECKING
 
 from raybench.errors import UsageError
 from raybench.performance_model.models.config import is_config
-from raybench.services.planning.frameworks import cut_by, cut_lines, meeting_words, mixed_words, trainer_batch
+from raybench.performance_model.ways.ranking import shards_as_deepspeed
+from raybench.services.planning.frameworks import (
+    ZERO_FILE,
+    cut_by,
+    cut_lines,
+    meeting_words,
+    mixed_words,
+    trainer_batch,
+    zero_lines,
+)
 from raybench.services.planning.program_lines import program_lines
 
 if TYPE_CHECKING:
@@ -27,7 +35,6 @@ _OPTIMIZERS = {
 # Without it transformers' Trainer adds whole gradients up (transformers pull request 43919 made it heed this, 2026-02).
 _SYNC_EACH = '{"gradient_accumulation_kwargs":{"sync_each_batch":true}}'  # without spaces: lines are wrapped there
 _FP8 = "fp8: linear layers of Transformer Engine or torchao, in the model itself"
-_ZERO_FILE = "zero.json"
 _OF_BYTES = {4: "float32", 2: "bfloat16"}
 _TRAINED = ("adamw", "adam", "sgd")  # optimizers of raybench train
 _USUAL_RANK = 16  # of LoRA there
@@ -77,7 +84,7 @@ def is_ours(request: "EstimateRequest") -> bool:
     adapted = bool(setup.quantized or setup.lora_rank)
     if request.is_of_torchtitan or (request.program is not None and request.program.starts != "raybench"):
         return False
-    if request.layout.is_cut or setup.is_zero or setup.selective or (adapted and setup.strategy != "ddp"):
+    if request.layout.is_cut or shards_as_deepspeed(setup) or setup.selective or (adapted and setup.strategy != "ddp"):
         return False
     drops = request.model.drops and "drops" in request.said
     drops = drops or (adapted and setup.adapter_dropout and "adapter_dropout" in request.said)
@@ -136,7 +143,7 @@ def launch_lines(way: "Way") -> tuple[str, ...]:
         return *cut_lines(way, torchrun, _trainer(way)), *(fp8 if setup.strategy == "fsdp" else ())
     start = _accelerate(way) if setup.strategy in _ACCELERATE else f"{torchrun} train.py"
     lead = program.title if program is not None else "transformers"
-    return start, f"{lead}: {_trainer(way)}", *_adapter_lines(way), *_stored_lines(way), *_zero_lines(way), *fp8
+    return start, f"{lead}: {_trainer(way)}", *_adapter_lines(way), *_stored_lines(way), *zero_lines(way), *fp8
 
 
 def _trainer(way: "Way") -> str:
@@ -151,12 +158,12 @@ def _trainer(way: "Way") -> str:
         ["--gradient_checkpointing True"] if one.setup.checkpointing and one.setup.strategy not in _ACCELERATE else []
     )
     words += [f"--accelerator_config {shlex.quote(_SYNC_EACH)}"] if reduces_each(way) else []
-    words += [f"--deepspeed {_ZERO_FILE}"] if one.setup.is_zero else []
+    words += [f"--deepspeed {ZERO_FILE}"] if shards_as_deepspeed(one.setup) else []
     return " ".join(words)
 
 
 def _optimizer_words(setup: "TrainingSetup") -> list[str]:
-    if setup.optimizer in ("adam", "adamw") and setup.moment_bytes and not setup.is_zero:
+    if setup.optimizer in ("adam", "adamw") and setup.moment_bytes and not shards_as_deepspeed(setup):
         kind = _OF_BYTES[setup.moment_bytes]
         return [f"--optim adamw_anyprecision --optim_args momentum_dtype={kind},variance_dtype={kind}"]
     return [f"--optim {_OPTIMIZERS[setup.optimizer]}"] if setup.optimizer in _OPTIMIZERS else []
@@ -169,7 +176,7 @@ def _stored_lines(way: "Way") -> tuple[str, ...]:
     if "drops" in way.estimate.request.said:
         has = "with" if way.estimate.request.model.drops else "without"
         told.append(f"the model: {has} dropout in its config (attention_dropout, hidden_dropout, resid_pdrop, ...)")
-    if setup.parameter_bytes < 4 and not setup.lora_rank and not setup.is_zero:
+    if setup.parameter_bytes < 4 and not setup.lora_rank and not shards_as_deepspeed(setup):
         told.append("the model: loaded in bfloat16 (dtype=torch.bfloat16), so that no fp32 weights are kept")
     return tuple(told)
 
@@ -217,23 +224,3 @@ def _adapter_lines(way: "Way") -> tuple[str, ...]:
         words += f" --max_length {one.setup.sequence_length} --packing True"
         words += " --attn_implementation flash_attention_2" if one.setup.flash_attention else ""  # else stored scores
     return (words,)
-
-
-def _narrow(setup: "TrainingSetup") -> dict[str, bool]:
-    """DeepSpeed's words for weights, gradients and moments in 16 bits."""
-    weights = {"bf16_master_weights_and_grads": True} if setup.parameter_bytes < 4 else {}
-    return weights | ({"bf16_optimizer_states": True} if setup.moment_bytes == 2 or weights else {})
-
-
-def _zero_lines(way: "Way") -> tuple[str, ...]:
-    one = way.estimate.request
-    if not one.setup.is_zero:
-        return ()
-    mixed = "bf16" if one.dtype == "fp8" else one.dtype
-    told = {
-        "zero_optimization": {"stage": int(one.setup.strategy[-1])},
-        **({mixed: {"enabled": True, **_narrow(one.setup)}} if mixed in ("bf16", "fp16") else {}),
-        "train_micro_batch_size_per_gpu": one.setup.batch_size,
-        "gradient_accumulation_steps": one.accumulation,
-    }
-    return (f"deepspeed, as {_ZERO_FILE}: {json.dumps(told)}",)

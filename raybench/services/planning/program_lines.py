@@ -2,8 +2,16 @@
 
 from typing import TYPE_CHECKING
 
+from raybench.performance_model.programs.releases import numbers_of
 from raybench.performance_model.programs.torchtitan import torchtitan_config
-from raybench.services.planning.frameworks import TORCHTITAN_AS, megatron_words, torchtitan_words
+from raybench.services.planning.frameworks import (
+    TORCHTITAN_AS,
+    TORCHTITAN_SINCE,
+    megatron_words,
+    old_torchtitan_words,
+    torchtitan_words,
+    zero_lines,
+)
 
 if TYPE_CHECKING:
     from raybench.performance_model.programs.program import Program
@@ -31,23 +39,45 @@ def program_lines(way: "Way", program: "Program", torchrun: str) -> tuple[str, .
     if program.starts == "megatron-lm":
         return f"{torchrun} pretrain_gpt.py", f"{program.title}, beside the model's own shape: {megatron_words(way)}"
     if program.starts == "torchtitan":
-        return f"{torchrun} -m torchtitan.train", _torchtitan(way)
+        return f"{torchrun} -m torchtitan.train", _torchtitan(way, program.release)
     if program.starts == "raybench":
         return ()
-    beside = _beside(way.estimate.request.setup, program)
-    if not program.settings:
+    beside = _beside(way, program)
+    file = zero_lines(way) if program.name == "deepspeed" and not way.estimate.request.layout.is_cut else ()
+    if file:
+        again = ("activations computed again",) if way.estimate.request.setup.checkpointing else ()
+        return f"{torchrun} train.py", *file, *(f"{program.title}, beside that: {one}" for one in again), *beside
+    settings = _words_of(program)
+    if not settings:
         return f"no command of {program.title} is known here; tell it {_in_words(way)}", *beside
-    return f"{program.title} ({_form(way)}): {program.settings.format(**_settings(way))}", *beside
+    return f"{program.title} ({_form(way)}): {settings.format(**_settings(way))}", *beside
 
 
-def _beside(setup: "TrainingSetup", program: "Program") -> tuple[str, ...]:
+def _words_of(program: "Program") -> str:
+    """Its settings, as the release that was said has them."""
+    release = numbers_of(program.release) if program.release else None
+    old = program.old_settings.items() if release is not None else ()
+    return next((words for until, words in old if (release or ()) < (numbers_of(until) or ())), program.settings)
+
+
+def _beside(way: "Way", program: "Program") -> tuple[str, ...]:
     """What else was estimated and no line has: adapters and their base, another optimizer, other types."""
+    setup, settings = way.estimate.request.setup, _words_of(program)
     told = [f"optimizer {setup.optimizer}"] if setup.optimizer not in ("adam", "adamw") else []
+    has_it = "{checkpointing}" in settings or "{kept}" in settings
+    told += ["activations computed again"] if settings and setup.checkpointing and not has_it else []
+    if way.estimate.request.accumulation > 1 and not program.accumulates:
+        told.append(f"it accumulates no gradients: a step there is of {_once(way)} samples")
     told += [f"moments in {'bf16' if setup.moment_bytes == 2 else 'fp32'}"] if setup.moment_bytes else []
     told += ["weights stored in bf16"] if setup.parameter_bytes == 2 and not setup.lora_rank else []
     told += ["activations kept in the CPU's memory"] if setup.offloads_activations else []
     lines = [f"{program.title}, of adapters: {_adapters(setup, program)}"] if setup.lora_rank else []
     return *lines, *([f"{program.title}, beside that: {', '.join(told)}"] if told else [])
+
+
+def _once(way: "Way") -> int:
+    """Samples of all ranks in one micro-batch."""
+    return way.estimate.samples_per_step // way.estimate.request.accumulation
 
 
 def _adapters(setup: "TrainingSetup", program: "Program") -> str:
@@ -69,9 +99,12 @@ def _targets(setup: "TrainingSetup", program: str) -> str:
     return (" " if program != "llama-factory" else ",").join(setup.lora_targets)
 
 
-def _torchtitan(way: "Way") -> str:
+def _torchtitan(way: "Way", release: str) -> str:
+    """As the release has it that was said: those before 0.3 take files, in other words."""
     model = way.estimate.request.model
-    config = torchtitan_config(model)
+    config, numbers = torchtitan_config(model), numbers_of(release) if release else None
+    if numbers is not None and numbers < TORCHTITAN_SINCE:
+        return f"torchtitan {release}: {old_torchtitan_words(way, config, numbers)}"
     lead = TORCHTITAN_AS + ("" if config else f" has no configuration of {model.name}; beside one of your own")
     return f"{lead}: {torchtitan_words(way, config)}"
 
@@ -89,6 +122,7 @@ def _settings(way: "Way") -> dict[str, str]:
     return {
         "batch": f"{one.setup.batch_size}",
         "accumulation": f"{one.accumulation}",
+        "micro_batches": f"{one.accumulation * one.layout.data}",
         "samples": f"{way.estimate.samples_per_step}",
         "length": f"{one.setup.sequence_length}",
         "ranks": f"{one.layout.node.ranks}",

@@ -10,7 +10,7 @@ from tests.cli.programs.asked import PLAN, planned
     [
         ("torchtitan", {"ddp", "fsdp", "fsdp-grad-op", "fsdp-hybrid"}, "torchtitan has no zero1", "torchtitan.train"),
         ("megatron-lm", {"ddp", "zero1"}, "Megatron-LM has no zero2", "pretrain_gpt.py"),
-        ("transformers", {"ddp", "zero1", "zero2", "fsdp", "fsdp-grad-op", "fsdp-hybrid"},
+        ("transformers", {"ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp-grad-op", "fsdp-hybrid"},
          "transformers has no pipeline parallelism", "train.py"),
     ],
 )  # fmt: skip

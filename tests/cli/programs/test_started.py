@@ -1,0 +1,124 @@
+"""What a plan prints to start a program: words that it takes, of the release that is said, for what was estimated."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.programs.asked import planned, told
+
+P5 = ("--node-type", "p5.48xlarge")
+ON_32 = ("llama-70b", "--nodes", "4", *P5)
+GPT2 = ("gpt2", "--gpu", "A100-80GB", "--gpus-per-node", "8")
+LLAMA = ("llama-8b", "--gpu", "H100", "--gpus-per-node", "8")
+
+
+def strategies(plan: dict[str, Any]) -> set[str]:
+    return {way["strategy"] for way in plan["ways"]}
+
+
+def test_deepspeed_s_third_stage_is_a_way_of_a_program_that_has_it() -> None:
+    """A 70B model by DeepSpeed on 32 H100 was told a pipeline, and by DeepSpeed-Chat that nothing fits."""
+    plan = planned(*ON_32, "--program", "deepspeed")
+    best = plan["ways"][0]
+    assert (best["strategy"], best["fits"]) == ("zero3", True)
+    file = json.loads(next(line for line in plan["launch"] if "zero.json" in line).partition(": ")[2])
+    assert file["zero_optimization"] == {"stage": 3}
+    assert file["train_micro_batch_size_per_gpu"] == best["batch_size"]
+    assert file["gradient_accumulation_steps"] == best["accumulation"]
+    each = ("--batch-size", f"{best['batch_size']}", "--gradient-accumulation-steps", f"{best['accumulation']}")
+    whole = ("--program", "deepspeed", "--strategy", "zero3", "--world-size", "32", *P5, "--activation-checkpointing")
+    alone = told("--model", "llama-70b", *whole, *each)
+    assert alone["memory"]["fits"] is True
+    assert best["peak"] == pytest.approx(alone["memory"]["peak"], rel=0.05)
+    least, most = alone["tokens_per_second"]
+    assert least <= best["tokens_per_second"][0] < best["tokens_per_second"][1] <= most
+
+
+@pytest.mark.parametrize("program", [(), ("--program", "torchtitan"), ("--program", "nanotron")])
+def test_the_third_stage_is_no_way_of_others(program: tuple[str, ...]) -> None:
+    """FSDP stands for full shards where no program is named."""
+    assert "zero3" not in strategies(planned(*LLAMA, *program))
+
+
+def test_the_first_two_stages_are_left_where_they_are_better() -> None:
+    plan = planned(*LLAMA, "--program", "deepspeed")
+    assert plan["ways"][0]["strategy"] == "zero2"
+    assert "zero3" in strategies(plan)
+
+
+@pytest.mark.parametrize("samples", [512, 1024])
+def test_nanogpt_is_told_the_micro_batches_of_all_ranks(samples: int) -> None:
+    """Its train.py divides them by the ranks; a plan said to choose them "so that a step has so many samples"."""
+    plan = planned(*GPT2, "--program", "nanogpt", "--samples-per-step", f"{samples}")
+    words = dict(word.removeprefix("--").split("=") for word in plan["launch"][-1].split() if "=" in word)
+    assert int(words["batch_size"]) * int(words["gradient_accumulation_steps"]) == samples
+    assert int(words["gradient_accumulation_steps"]) % 8 == 0
+
+
+@pytest.mark.parametrize(("program", "has_it"), [("nanogpt", False), ("gpt-neox", True)])
+def test_activations_are_computed_again_by_programs_that_can(program: str, has_it: bool) -> None:
+    """nanoGPT's model.py has no checkpoint."""
+    assert any(way["activation_checkpointing"] for way in planned(*GPT2, "--program", program)["ways"]) is has_it
+
+
+@pytest.mark.parametrize(
+    ("program", "samples", "is_said"),
+    [("fms-fsdp", "256", True), ("fms-fsdp", "16", False), ("llm-foundry", "256", False)],
+)
+def test_a_program_without_accumulation_says_what_a_step_of_it_is(program: str, samples: str, is_said: bool) -> None:
+    plan = planned(*LLAMA, "--program", program, "--samples-per-step", samples)
+    said = [line for line in plan["launch"] if "accumulates no gradients: a step there is of" in line]
+    assert bool(said) is is_said
+    once = plan["ways"][0]["batch_size"] * 8
+    assert all(line.endswith(f"of {once} samples") for line in said)
+
+
+@pytest.mark.parametrize(
+    ("program", "word", "other"),
+    [
+        ("trl==0.9.6", "--max_seq_length", "--max_length"),
+        ("trl==0.15.2", "--max_seq_length", "--max_length"),
+        ("trl==0.16", "--max_length", "--max_seq_length"),
+        ("trl", "--max_length", "--max_seq_length"),
+    ],
+)
+def test_the_length_is_told_by_its_name_in_the_release(program: str, word: str, other: str) -> None:
+    """trl/trainer/sft_config.py of 0.15 has no max_length."""
+    line = planned(*LLAMA, "--program", program, "--method", "lora")["launch"][0]
+    assert f"{word} 4096" in line
+    assert other not in line
+
+
+@pytest.mark.parametrize(
+    ("release", "words", "others"),
+    [
+        ("0.1.0", ("--job.config_file torchtitan/models/llama3/train_configs/llama3_8b.toml", "--training.compile",
+                   "--activation_checkpoint.mode=none"), ("--module", "--compile.enable", "activation-checkpoint:")),
+        ("0.2.2", ("--job.config_file torchtitan/models/llama3/train_configs/llama3_8b.toml", "--compile.enable",
+                   "--activation_checkpoint.mode=none"), ("--module", "--training.compile", "activation-checkpoint:")),
+        ("0.3", ("--module llama3 --config llama3_8b", "--compile.enable", "activation-checkpoint:none"),
+         ("--job.config_file", "--activation_checkpoint.mode")),
+    ],
+)  # fmt: skip
+def test_torchtitan_is_told_in_the_words_of_the_release(
+    release: str, words: tuple[str, ...], others: tuple[str, ...]
+) -> None:
+    line = planned(*LLAMA, "--program", f"torchtitan=={release}")["launch"][1]
+    assert line.startswith(f"torchtitan {release}")
+    assert all(word in line for word in words)
+    assert not any(word in line for word in others)
+
+
+@pytest.mark.parametrize(("release", "has_file"), [("0.2.2", True), ("0.1.0", False)])
+def test_a_model_that_an_older_torchtitan_has_no_file_of_is_said(release: str, has_file: bool) -> None:
+    plan = planned("Qwen/Qwen3-32B", "--nodes", "4", *P5, "--program", f"torchtitan=={release}")
+    assert ("models/qwen3/train_configs/qwen3_32b.toml" in plan["launch"][1]) is has_file
+    assert ("beside a file of your own (--job.config_file)" in plan["launch"][1]) is not has_file
+
+
+@pytest.mark.parametrize(("program", "is_apart"), [("deepspeed-chat", True), ("llama-factory", False)])
+def test_what_the_words_of_a_program_do_not_say_stands_beside_them(program: str, is_apart: bool) -> None:
+    plan = planned(*ON_32, "--program", program)
+    assert plan["ways"][0]["activation_checkpointing"] is True
+    assert any(line.endswith("beside that: activations computed again") for line in plan["launch"]) is is_apart

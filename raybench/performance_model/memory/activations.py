@@ -2,7 +2,8 @@
 
 As raybench's own training code (`benchmarks/training/models/transformer.py`) does it on a GPU: under autocast a
 normalisation computes in fp32, whatever its input, and each layer that reads it casts it anew. Checked against autograd
-in ``tests/performance_model/test_saved_activations.py``, and with the rest of a step in ``test_memory_counted.py``.
+in ``tests/performance_model/memory/test_saved_activations.py``, and with the rest of a step in
+``test_memory_counted.py``.
 """
 
 from raybench.performance_model.models.counted_model import CountedModel

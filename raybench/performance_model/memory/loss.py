@@ -34,7 +34,7 @@ _FUSED_FP32 = 8
 _CHUNKS = 8  # as torchtune's CEWithChunkedOutputLoss
 # TRL's loss in chunks of so many tokens (trl/trainer/sft_trainer.py of 1.4 to 1.10, _chunk): each is multiplied with
 # the output layer in fp32, which autocast casts back, and computed again in the backward pass. Bytes per logit of a
-# chunk as counted of PyTorch (tests/performance_model/step/counted_chunks.py): forward the log-softmax, and its
+# chunk as counted of PyTorch (tests/performance_model/memory/counted_chunks.py): forward the log-softmax, and its
 # exponentials for the entropy; backward while the product is computed again, and while the log-softmax's gradient is.
 _CHUNK_OF_TRL = 256
 _TRL_FORWARD, _TRL_AGAIN, _TRL_BACKWARD = 12, 6, 20

@@ -1,7 +1,7 @@
 """Memory of one rank in training, part by part, from the model's shape and how it is run.
 
 Formulas follow what PyTorch really keeps (docs/methods.md lists each tensor); a whole step is compared with all the
-tensors that are made in one (tests/performance_model/test_memory_counted.py). Bytes everywhere.
+tensors that are made in one (tests/performance_model/memory/test_memory_counted.py). Bytes everywhere.
 """
 
 from collections.abc import Mapping

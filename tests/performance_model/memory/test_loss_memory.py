@@ -1,11 +1,6 @@
 """What the loss holds in a loop of one's own, against cross entropy counted on a GPU that is not there."""
 
-import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,30 +14,18 @@ from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.setup.training_setup import Loss, TrainingSetup
 from raybench.services.estimating.options import EstimateOptions
 from raybench.services.estimating.request import estimate_request
+from tests.performance_model.memory.on_absent_gpu import counted_by
 
 MODEL = preset_named("gpt2")
 SETUP = TrainingSetup(batch_size=1, sequence_length=1024, own_loop=True)
 TYPES = {"fp32": {"compute_bytes": 4}, "bf16": {"parameter_bytes": 2}, "autocast": {}}
 ALONE = Layout(world_size=1, ranks_per_node=1)
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[float, float]]:
     """Forward and backward, bytes a logit."""
-    pytest.importorskip("torch")
-    from tests.performance_model.absent_gpu import build
-
-    try:
-        library = build(tmp_path_factory.mktemp("guard"))
-    except RuntimeError as error:
-        pytest.skip(f"a GPU that is not there cannot be made here: {error}")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.performance_model.step.counted_loss"], capture_output=True, text=True,
-        timeout=600, check=False, cwd=ROOT, env={**os.environ, "LD_PRELOAD": str(library)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    found: dict[str, tuple[float, float]] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, tuple[float, float]] = counted_by("counted_loss", tmp_path_factory.mktemp("guard"))
     return found
 
 

@@ -1,8 +1,8 @@
 """What TRL's loss in chunks holds at once, forward and backward: counted on a GPU that is not there.
 
 Each chunk of tokens is multiplied with the output layer in fp32, and is computed again in the backward pass
-(trl/trainer/sft_trainer.py, ``_chunk``). ``LD_PRELOAD=guard.so python -m tests.performance_model.step.counted_chunks``
-writes bytes of each way (JSON).
+(trl/trainer/sft_trainer.py, ``_chunk``).
+``LD_PRELOAD=guard.so python -m tests.performance_model.memory.counted_chunks`` writes bytes of each way (JSON).
 """
 
 import contextlib

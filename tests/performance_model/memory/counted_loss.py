@@ -1,6 +1,7 @@
 """What cross entropy holds at once, in bytes a logit, as loops write it: counted on a GPU that is not there.
 
-``LD_PRELOAD=guard.so python -m tests.performance_model.step.counted_loss`` writes forward and backward of each (JSON).
+``LD_PRELOAD=guard.so python -m tests.performance_model.memory.counted_loss`` writes forward and backward of each
+(JSON).
 """
 
 import contextlib

@@ -1,10 +1,5 @@
 """TRL's loss in chunks, against what is counted of one like it on a GPU that is not there."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +7,8 @@ import pytest
 from raybench.performance_model.memory.loss import LossMemory
 from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.setup.training_setup import TrainingSetup
+from tests.performance_model.memory.on_absent_gpu import counted_by
 
-ROOT = Path(__file__).parents[3]
 WAYS: dict[str, dict[str, Any]] = {
     "base in 16 bits, autocast": {"lora_rank": 8},
     "base in fp32, autocast": {"lora_rank": 8, "base_bytes": 4},
@@ -27,19 +22,7 @@ WAYS: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[float, float]]:
     """Bytes, forward and backward."""
-    pytest.importorskip("torch")
-    from tests.performance_model.absent_gpu import build
-
-    try:
-        library = build(tmp_path_factory.mktemp("guard"))
-    except RuntimeError as error:
-        pytest.skip(f"a GPU that is not there cannot be made here: {error}")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.performance_model.step.counted_chunks"], capture_output=True, text=True,
-        timeout=600, check=False, cwd=ROOT, env={**os.environ, "LD_PRELOAD": str(library)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    found: dict[str, tuple[float, float]] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, tuple[float, float]] = counted_by("counted_chunks", tmp_path_factory.mktemp("guard"))
     return found
 
 

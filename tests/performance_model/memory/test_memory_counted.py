@@ -16,7 +16,7 @@ from raybench.performance_model.memory.rank import MemoryEstimate, estimate_memo
 from raybench.performance_model.setup.training_setup import TrainingSetup
 
 pytest.importorskip("torch")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RANKS, PER_NODE = 8, 4
 SIZES = ("layers", "hidden_size", "heads", "kv_heads", "intermediate_size", "vocabulary")
 SHAPES: dict[str, dict[str, Any]] = {

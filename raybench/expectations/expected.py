@@ -22,14 +22,21 @@ from raybench.performance_model.layout import wire_factor
 from raybench.units import format_bytes
 
 LARGE_BYTES, LARGE_BYTES_PER_RANK, LARGE_SENT_BYTES = 2**30, 32 * 2**20, 64 * 2**20
+# Below this a rank, AWS's tuner takes NVLSTree on P5, which is slower: 280 of 357 GB/s on four nodes (the regions of
+# all_reduce in aws/aws-ofi-nccl@2daf7d30 src/tuner/nccl_ofi_regions.cpp: 8,053,063,680 bytes of 160 ranks; less on P5en
+# and P6). Gathers rise up to there, too.
+LARGE_P5_BYTES_PER_RANK, _HOPPER_NVLINK = 48 * 2**20, 4
 SMALL_BYTES, SMALL = 32 * 2**20, ":small"  # below, other algorithms and protocols: a and p of their own
 # Below this share of the expectation a large message is slow, by the number of independent systems that it rests on:
 # one system alone may be far from typical. From the leave-one-out errors of the corpus (docs/methods.md).
 _LIMITS = {0: 0.0, 1: 0.82, 2: 0.89, 3: 0.91}
 _MANY_SYSTEMS_LIMIT = 0.94
+# Of four NICs or fewer, one is a quarter or more: a limit that finds an eighth would only call healthy spread slow (0.91
+# of the expectation in two of them). Halfway to what is left, geometrically, and never below this.
+_FEW_NICS_LIMIT = 0.85
 WITHIN_THEIR_SPREAD = "one lost NIC of eight can be within their spread: compare with an own run (run --baseline)"
+_OF_EIGHT = 7 / 8
 FULL_RATE = (0.95, 0.985)  # of the line rate: what ib_write_bw reaches on healthy NICs, less a little for a ring
-LOST_NIC = 7 / 8  # of eight NICs that all carry a collective, one is gone: the least fault that has to be found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +101,8 @@ def expect(
     count = f"{healthy.systems} published healthy system{'' if healthy.systems == 1 else 's'}"
     reach = f"{regime.text}: {ceiling / regime.link_gb_per_s:.0%} for large messages, as {count} of this kind reach"
     limit = limit_of(regime, healthy)
-    is_wide = regime.cap < 1 and LOST_NIC * healthy.most > limit * healthy.share
-    may_hide = limit <= LOST_NIC or is_wide
+    is_wide = regime.cap < 1 and regime.left * healthy.most > limit * healthy.share
+    may_hide = limit <= regime.left or is_wide
     hides = f"; {WITHIN_THEIR_SPREAD}" if regime.by_nics and may_hide else ""
     return Expectation(bus_gb_per_s=sent / seconds / 1e9, limit=limit, basis=reach + hides)
 
@@ -114,13 +121,20 @@ def deciding(sizes: Sequence[int], operation: str, system: System) -> tuple[int,
 
 
 def least_deciding(operation: str, system: System) -> int:
-    """Bytes from which a message is large: 1 GiB, and 32 MiB a rank where it is cut into one part a rank.
+    """Bytes from which a message is large: 1 GiB, and 32 MiB a rank (48 on P5) where it is cut into one part a rank.
 
     What one GPU sends to the next is not cut. Over NICs it has its rate from 64 MiB on (43.1 of 43.4 GB/s, 49.4 of 50).
     """
     if operation == "send_recv":
         return LARGE_BYTES if system.domains == 1 else LARGE_SENT_BYTES
-    return max(LARGE_BYTES, LARGE_BYTES_PER_RANK * system.ranks)
+    per_rank = LARGE_P5_BYTES_PER_RANK if is_tuned_p5(operation, system) else LARGE_BYTES_PER_RANK
+    return max(LARGE_BYTES, per_rank * system.ranks)
+
+
+def is_tuned_p5(operation: str, system: System) -> bool:
+    """Whether AWS's tuner chooses the algorithm of nodes of H100 or H200 over EFA by bytes a rank."""
+    over_efa = system.family == "efa" and system.domains > 1
+    return over_efa and system.gpu.nvlink_generation == _HOPPER_NVLINK and operation not in ("all_to_all", "send_recv")
 
 
 def limit_of(regime: Regime, healthy: Healthy) -> float:
@@ -130,7 +144,9 @@ def limit_of(regime: Regime, healthy: Healthy) -> float:
     which there are two at least, all lie above it, the limit is halfway between (geometrically).
     """
     limit = min(regime.cap, _LIMITS.get(healthy.systems, _MANY_SYSTEMS_LIMIT))
-    faulty = LOST_NIC * healthy.most
+    if regime.by_nics and regime.left < _OF_EIGHT:
+        limit = min(limit, max(_FEW_NICS_LIMIT, math.sqrt(regime.left)))
+    faulty = regime.left * healthy.most
     if regime.by_nics and regime.cap == 1 and healthy.systems > 1 and faulty < healthy.least:
         return max(limit, math.sqrt(faulty * healthy.least) / healthy.share)
     return limit

@@ -13,6 +13,8 @@ from raybench.expectations.expected import (
     Healthy,
     Timing,
     deciding,
+    is_tuned_p5,
+    least_deciding,
     predicted_seconds,
 )
 from raybench.expectations.regimes import NoExpectation, System, kinds_of, regime_of
@@ -76,25 +78,32 @@ def _timings(tables: Sequence[HealthyTable]) -> dict[str, Timing]:
 
 
 def _median_timings(tables: Iterable[HealthyTable], least_bytes: int) -> dict[str, Timing]:
-    fitted: dict[str, list[Timing]] = {}
+    """Of each class; a system or cluster with several tables counts once, with their median."""
+    fitted: dict[str, dict[str, list[Timing]]] = {}
     for table in tables:
         regime = regime_of(table.operation, table.system)
         timing = None if isinstance(regime, NoExpectation) else _timing(table, least_bytes)
         if timing is not None and not isinstance(regime, NoExpectation):
             for key in kinds_of(regime.timing):
-                fitted.setdefault(key, []).append(timing)
-    return {
-        key: Timing(
-            start_seconds=median(one.start_seconds for one in found),
-            stage_seconds=median(one.stage_seconds for one in found),
-        )
-        for key, found in fitted.items()
-    }
+                fitted.setdefault(key, {}).setdefault(table.witness, []).append(timing)
+    return {key: _median([_median(found) for found in witnesses.values()]) for key, witnesses in fitted.items()}
+
+
+def _median(timings: Sequence[Timing]) -> Timing:
+    return Timing(
+        start_seconds=median(one.start_seconds for one in timings),
+        stage_seconds=median(one.stage_seconds for one in timings),
+    )
 
 
 @cache
 def _timing(table: HealthyTable, least_bytes: int) -> Timing | None:
-    """a and p of one sweep: least squares of ``t = a + b S' + c sqrt(S')``, p = c^2 / (4 b)."""
+    """a and p of one sweep: least squares of ``t = a + b S' + c sqrt(S')``, p = c^2 / (4 b).
+
+    Of P5 only messages that have the algorithm of the largest ones: below, AWS's tuner takes a slower one.
+    """
+    if least_bytes >= SMALL_BYTES and is_tuned_p5(table.operation, table.system):
+        least_bytes = least_deciding(table.operation, table.system)
     points = [point for point in table.points if point[0] >= least_bytes]
     if len(points) < _FEWEST_FITTED_POINTS:
         return None

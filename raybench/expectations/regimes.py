@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from raybench.expectations.nccl_choice import two_node_choice
+from raybench.expectations.nccl_choice import sent_to_one_peer, two_node_choice
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.layout import wire_factor
 
@@ -32,9 +32,13 @@ _RING_SHARE = 0.83  # of NVLink, the most that rings within a node reach: 0.77 t
 _GATHER_CAP, _RACK_CAP, _EXCHANGE_CAP, _ALL_TO_ALL_CAP = 0.91, 0.85, 0.85, 0.82
 # One GPU to the next (0.86 and 0.99 of a NIC in two clusters), and from or to a root.
 _SEND_CAP, _ROOTED_CAP = 0.85, 0.82
+_EFA_PAIR_CAP = 0.88  # all_to_all of two nodes: P5 0.85 of its NICs, P5en 0.91, P6 0.96
 _ROOTED = ("broadcast", "reduce")
+_BOARD_NICS = 8
 _FEW = 3  # ranks of a ring within a node that reach less of a link, the fewer the less
-_PART_CAP = 0.88  # gathers by some of the GPUs of a board: by four 6 % less than by eight
+# Gathers within a board: by four of its GPUs 6 % less than by eight; by eight B300 0.938 of what other boards predict
+# (0.71 of NVLink, and 0.84 for reduce_scatter).
+_PART_CAP, _BOARD_CAP = 0.88, 0.92
 # MI300X and MI325X: links of 64 GB/s within the node are near what its NICs carry, and the better of two published
 # systems is 4 % above the other. MI355X has wider ones and reaches what others do.
 _NARROW_MESH_GB_PER_S, _NARROW_MESH_CAP = 500.0, 0.90
@@ -78,6 +82,7 @@ class Regime:
     text: str
     cap: float = 1.0  # no limit above this: how far published healthy systems of the regime differ
     by_nics: bool = False  # a lost NIC lowers it by its share: all of them carry it
+    left: float = 7 / 8  # of it, where a NIC is lost: of one, two or four NICs that is less
     most_gb_per_s: float = math.inf  # what a ring within the nodes allows, however fast the NICs are
     is_floor: bool = False  # NCCL may choose something faster: nothing is learned from such a table
 
@@ -171,7 +176,8 @@ def _switched(operation: str, system: System, kind: str, link: float) -> Regime:
         return Regime(key=key, timing=key, link_gb_per_s=link * factor, text=text, cap=cap)
     is_floor = operation == "all_reduce" and _may_have_nvls(system)
     text = f"{kind}, ring, {link:g} GB/s a GPU" + (" (NVLS may be chosen, and is faster)" if is_floor else "")
-    key, cap = f"ring-{generation}", _PART_CAP if operation in _GATHERS and system.ranks < _MESH_RANKS else 1.0
+    is_part = system.ranks < _MESH_RANKS
+    key, cap = f"ring-{generation}", 1.0 if operation not in _GATHERS else _PART_CAP if is_part else _BOARD_CAP
     return Regime(key=key, timing=key, link_gb_per_s=link, text=text, cap=cap, is_floor=is_floor)
 
 
@@ -194,8 +200,17 @@ def _across(operation: str, system: System, fabric: float, *, is_meshed: bool) -
         away = (system.domains - 1) / system.domains * system.ranks / (system.ranks - 1)
         link = fabric / _shares(system) / away
         text = f"{nics}, {link:.3g} GB/s a GPU as its own part stays"
-        key, cap = ("pairwise", 1.0) if system.domains == 2 else ("crowded", _ALL_TO_ALL_CAP)  # else flows meet
-        return Regime(key=key, timing=f"exchange-nic-{family}", link_gb_per_s=link, text=text, cap=cap, by_nics=True)
+        pair_cap = _EFA_PAIR_CAP if family == "efa" else 1.0
+        kind, cap = ("pairwise", pair_cap) if system.domains == 2 else ("crowded", _ALL_TO_ALL_CAP)  # else flows meet
+        return Regime(
+            key=f"{kind}-nic-{family}",
+            timing=f"exchange-nic-{family}",
+            link_gb_per_s=link,
+            text=text,
+            cap=cap,
+            by_nics=True,
+            left=_left(system),
+        )
     if operation == "send_recv":
         return _from_node_to_node(system, fabric, family)
     if operation == "all_reduce" and system.domains == 2 and not is_meshed:
@@ -204,7 +219,14 @@ def _across(operation: str, system: System, fabric: float, *, is_meshed: bool) -
         most = _RING_SHARE * (system.gpu.nvlink_gb_per_s or 0.0)
         key, text = f"rooted-nic-{family}", f"{nics}, a chain over nodes"
         return Regime(
-            key=key, timing=key, link_gb_per_s=fabric, text=text, cap=_ROOTED_CAP, by_nics=True, most_gb_per_s=most
+            key=key,
+            timing=key,
+            link_gb_per_s=fabric,
+            text=text,
+            cap=_ROOTED_CAP,
+            by_nics=True,
+            left=_left(system),
+            most_gb_per_s=most,
         )
     is_gather = operation in _GATHERS
     key = f"gather-nic-{family}" if is_gather else "across-nic"
@@ -218,7 +240,13 @@ def _across(operation: str, system: System, fabric: float, *, is_meshed: bool) -
         cap=_GATHER_CAP if is_gather and family != "tcpxo" else _NARROW_MESH_CAP if narrow else 1.0,
         most_gb_per_s=most,
         by_nics=True,
+        left=_left(system),
     )
+
+
+def _left(system: System) -> float:
+    """Of a node's bandwidth, where a NIC is lost; of more than eight, those of a GPU."""
+    return 1 - 1 / min(max(system.nics or 0, 1), _BOARD_NICS)
 
 
 def _shares(system: System) -> int:
@@ -231,29 +259,43 @@ def _shares(system: System) -> int:
 
 
 def _from_node_to_node(system: System, fabric: float, family: str) -> Regime:
-    """send_recv: of each node one GPU sends to the next node and one receives, with the NICs beside it, whole ones."""
+    """send_recv: of each node one GPU sends to the next node and one receives, with the NICs beside it, whole ones.
+
+    Over InfiniBand and RoCE in as many channels as NCCL takes for one peer; it took fewer before 2.29.
+    """
     link = max((system.nic_gbit or 0.0) / 8, fabric / system.nvlink_ranks)
     text = f"{link:g} GB/s of NICs beside the GPU that sends to the next node (the other NICs are idle)"
-    key = f"send-nic-{family}"
-    return Regime(key=key, timing=key, link_gb_per_s=link, text=text, cap=_SEND_CAP)
+    key, cap = f"send-nic-{family}", _SEND_CAP
+    if family == "rdma":
+        now, before = sent_to_one_peer(ranks=system.ranks, nics=system.nics or 0, gpu_gb_per_s=link)
+        if now < link:
+            text = f"{now:g} GB/s of channels that NCCL takes for one peer of {system.ranks} ranks, of {text}"
+        link = min(link, now)
+        cap *= min(1.0, before / link)
+    return Regime(key=key, timing=key, link_gb_per_s=link, text=text, cap=cap)
 
 
 def _two_nodes(system: System, fabric: float, nics: str, family: str) -> Regime:
     """all_reduce over two nodes: each sends its sum once, so a tree may pass what all NICs would do in a ring."""
+    left = _left(system)
     factor = wire_factor("all_reduce", system.ranks)
     within = (system.gpu.nvlink_gb_per_s or 0.0) * (0.58 * factor if _has_nvls(system) else 0.78)
     if 0.93 * factor * fabric < within and (_has_nvls(system) or _choice(system) == "tree"):
         text = f"{nics}, two nodes: each sends its sum once, x {factor:.3g}"
         first_efa = family == "efa" and system.gpu.name.startswith("A100")  # cannot write remotely, only read
         key = "efa1" if first_efa else "across-nic"
-        return Regime(key=key, timing=f"across-nic-{family}", link_gb_per_s=factor * fabric, text=text, by_nics=True)
+        return Regime(
+            key=key, timing=f"across-nic-{family}", link_gb_per_s=factor * fabric, text=text, by_nics=True, left=left
+        )
     if _has_nvls(system):
         key, link = f"pair{system.gpu.nvlink_generation}", (system.gpu.nvlink_gb_per_s or 0.0) * factor
         text = f"two nodes, limited by NVLS within them (a lost NIC need not show; NCCL_ALGO=Ring would), not by {nics}"
         return Regime(key=key, timing=f"{key}-{family}", link_gb_per_s=link, text=text)
     may = "; as NCCL's tuning model chooses" if _choice(system) == "ring" else ""
     text = f"{nics}, ring over two nodes{may} (a tree may be faster, and hide a lost NIC)"
-    return Regime(key="across-nic", timing=f"across-nic-{family}", link_gb_per_s=fabric, text=text, by_nics=True)
+    return Regime(
+        key="across-nic", timing=f"across-nic-{family}", link_gb_per_s=fabric, text=text, by_nics=True, left=left
+    )
 
 
 def _choice(system: System) -> str:

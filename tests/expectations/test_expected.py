@@ -1,5 +1,7 @@
 """Expected values: scored on systems left out of the fit, and what they must say or refuse to say."""
 
+import json
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -17,10 +19,18 @@ from raybench.expectations.expected import (
     shipped_coefficients,
 )
 from raybench.expectations.expected_fit import HealthyTable, fit_coefficients
-from raybench.expectations.nccl_choice import two_node_choice
+from raybench.expectations.nccl_choice import sent_to_one_peer, two_node_choice
 from raybench.expectations.regimes import Regime, System, kinds_of, regime_of
 from raybench.hardware.gpus import gpu_for
-from tests.measurements.expected_bandwidths import coefficient_rows, corpus, fitted_corpus, never_fitted, score
+from tests.measurements.expected_bandwidths import (
+    CORPUS,
+    coefficient_rows,
+    corpus,
+    described,
+    fitted_corpus,
+    never_fitted,
+    score,
+)
 
 GIB = 2**30
 TABLES, HEALTHY, _ = fitted_corpus()
@@ -34,15 +44,18 @@ ONE_NODE = replace(H100, ranks=8, nodes=1)
 def test_no_healthy_system_is_called_slow_by_what_was_fitted_without_it() -> None:
     total, by_fault, rows = score(TABLES, HEALTHY)
     assert total.false_alarms == 0, rows
-    assert total.clean >= 150
-    assert total.found >= 0.94 * total.faults
+    assert total.clean >= 200
+    assert total.found >= 0.9 * total.faults  # less than of the first ones alone: the sixth has gathers and all_to_all
+    before = [table for table in TABLES if table.name not in described(fitted=True)[1]]
+    first, _, _ = score(TABLES, HEALTHY, judged=before)
+    assert first.found >= 0.94 * first.faults
     for name in ("HDR in an NDR slot", "NVLS off"):
         assert by_fault[name].found == by_fault[name].faults
 
 
 def test_what_is_missed_of_lost_nics_says_so() -> None:
     _, _, rows = score(TABLES, HEALTHY)
-    missed = [row[:2] for row in rows if row[5] == "1 of 8 NICs lost"]
+    missed = [row[:2] for row in rows if row[5] == "a NIC lost"]
     for name, operation in missed:
         system = next(table.system for table in TABLES if table.name == name)
         expected = expect(operation, 8 * GIB, system)
@@ -58,7 +71,7 @@ def test_the_first_two_corpora_among_all_that_are_fitted() -> None:
     assert total.found >= 0.95 * total.faults
     assert by_fault["HDR in an NDR slot"].found == by_fault["HDR in an NDR slot"].faults
     assert by_fault["NVLS off"].found == by_fault["NVLS off"].faults
-    lost = by_fault["1 of 8 NICs lost"]
+    lost = by_fault["a NIC lost"]
     assert lost.found >= 0.9 * lost.faults
 
 
@@ -84,11 +97,10 @@ def test_the_second_corpus_by_what_was_fitted_to_the_first() -> None:
 def test_systems_that_were_never_fitted() -> None:
     tables, healthy, _ = never_fitted()
     total, _, rows = score(tables, healthy, known=shipped_coefficients())
-    assert total.clean >= 30
+    assert total.clean >= 60
     alarms = [row[0] for row in rows if row[4] == "slow"]
-    assert alarms == ["coreweave-a100-4n", "ocijp-a100-2n-horovod"], (
-        rows
-    )  # 0.80 and 0.85 of their NICs: others 0.91 to 1
+    # 0.80 and 0.85 of their NICs, others 0.91 to 1; "around 100" of 100 GB/s, where a tree is expected: rounded
+    assert alarms == ["coreweave-a100-4n", "ocijp-a100-2n-horovod", "ticket169-a100-2n"], rows
     assert total.found >= 0.9 * total.faults
 
 
@@ -97,7 +109,7 @@ def test_no_system_of_the_fifth_corpus_is_called_slow_and_what_hides_a_lost_nic_
     total, by_fault, rows = score(tables, healthy, known=shipped_coefficients())
     assert (total.clean, total.false_alarms) == (8, 0), rows
     assert by_fault["HDR in an NDR slot"].found == by_fault["HDR in an NDR slot"].faults > 0
-    missed = {(row[0], row[1]) for row in rows if row[5] == "1 of 8 NICs lost"}
+    missed = {(row[0], row[1]) for row in rows if row[5] == "a NIC lost"}
     for table in tables:  # two pairs of A4 gather at 344 and 377 GB/s, each healthy: they differ by more than a NIC
         basis = judge(table.operation, table.points, table.system).basis
         assert (table.name, table.operation) not in missed or "lost NIC" in basis, table.name
@@ -114,7 +126,7 @@ def test_cards_that_bridges_join_have_no_switch_to_judge_them_by(name: str) -> N
 def test_unhealthy_systems_of_the_third_corpus_are_slow() -> None:
     sick = [table for table in corpus("unseen3_")[0] if not HEALTHY[table.name]]
     verdicts = {(one.name, one.operation): judge(one.operation, one.points, one.system).verdict for one in sick}
-    assert len(verdicts) >= 20
+    assert len(verdicts) >= 17
     assert set(verdicts.values()) == {"slow"}, verdicts
 
 
@@ -126,6 +138,42 @@ def test_published_unhealthy_systems_are_slow(table: HealthyTable) -> None:
 def test_of_2400_ranks_a_message_of_8_gib_is_too_small() -> None:
     (table,) = (table for table in UNHEALTHY if table.name == TOO_SMALL)
     assert judge(table.operation, table.points, table.system).verdict == "inconclusive"
+
+
+SIXTH = described(fitted=False)
+SMALL_OR_STRANGE = {  # no message that decides, or nothing published to judge by
+    "ebpf-b300-1n-one-channel",
+    "ticket1368-h100-5n-tree",
+    "ticket1453-h100-3n",
+    "alps-gh200-2n-no-hook",
+    "ticket1272-gh200-8n",
+    "ticket1579-gh200-2n-no-gdr",
+    "compass-gb300-8-tcp",
+}
+
+
+def test_unhealthy_systems_of_the_sixth_corpus_are_slow() -> None:
+    tables = [*SIXTH[0], *described(fitted=True)[0]]
+    healthy = SIXTH[1] | described(fitted=True)[1]
+    sick = [one for one in tables if not healthy[one.name]]
+    judged = {
+        (one.name, one.operation): judge(one.operation, one.points, one.system).verdict
+        for one in sick
+        if one.name not in SMALL_OR_STRANGE
+    }
+    # nine of a hundred lost with two bad nodes of 62, which gathers of healthy clusters differ by, too
+    assert Counter(judged.values()) == {"slow": 29, "as expected": 1}
+    assert judged["slinky-62n-ring", "all_gather"] == "as expected"
+    left = {judge(one.operation, one.points, one.system).verdict for one in sick if one.name in SMALL_OR_STRANGE}
+    assert left == {"inconclusive", "unknown"}
+
+
+def test_what_is_described_says_where_it_is_from_and_what_was_found() -> None:
+    rows = json.loads((CORPUS / "unseen6.json").read_text(encoding="utf-8"))
+    assert len({row["id"] for row in rows}) == len(rows) >= 100
+    for row in rows:
+        assert all(row[key] for key in ("source", "words", "cluster", "kind", "tables")), row["id"]
+        assert row["healthy"] == "yes" or row["found"], row["id"]
 
 
 def test_two_nodes_without_nvls_between_them_have_healthy_nics_at_the_rate_of_the_nics() -> None:
@@ -276,6 +324,52 @@ def test_ring_or_tree_as_the_tuning_model_of_nccl_says(
     ranks: int, nics: int, nic_gbit: float, generation: int | None, choice: str
 ) -> None:
     assert two_node_choice(ranks=ranks, nics=nics, nic_gbit=nic_gbit, nvlink_generation=generation) == choice
+
+
+@pytest.mark.parametrize(
+    ("ranks", "nics", "link", "now", "before"),
+    [
+        (16, 8, 50, 56, 34),  # published: 42.7 with NCCL 2.29, 34.2 with 2.28
+        (32, 8, 50, 56, 34),  # published: 42.7 and 34.1
+        (64, 8, 50, 28, 17),  # published: 25.4 and 17.2
+        (128, 8, 50, 14, 17),  # published: 15.1 and 17.2
+        (512, 8, 50, 14, 17),
+        (16, 4, 25, 28, 34),  # NVIDIA/nccl#1272: 24 to 16 GPUs, 18 from 32 on
+        (32, 4, 25, 28, 17),
+        (2, 1, 50, 56, 34),
+    ],
+)
+def test_nccl_takes_fewer_channels_for_a_peer_the_more_ranks_there_are(
+    ranks: int, nics: int, link: float, now: float, before: float
+) -> None:
+    assert sent_to_one_peer(ranks=ranks, nics=nics, gpu_gb_per_s=link) == (now, before)
+
+
+def test_a_cluster_that_sends_over_one_channel_a_peer_is_not_called_slow() -> None:
+    wide = replace(H100, ranks=128, nodes=16)
+    assert judge("send_recv", [(GIB, 15.1)], wide).verdict == "as expected"
+    assert judge("send_recv", [(GIB, 7.5)], wide).verdict == "slow"
+    expected = expect("send_recv", GIB, wide)
+    assert isinstance(expected, Expectation)
+    assert "channels that NCCL takes for one peer of 128 ranks" in expected.basis
+
+
+def test_of_few_nics_a_lost_one_is_more_and_the_limit_lower() -> None:
+    def limit(**changes: object) -> float:
+        expected = expect("all_reduce", 16 * GIB, replace(H100, **changes))  # type: ignore[arg-type]
+        assert isinstance(expected, Expectation)
+        return expected.limit
+
+    assert limit() == limit(nics=32, nic_gbit=100) == 0.94
+    assert limit(nics=4) == pytest.approx(0.75**0.5)
+    assert limit(nics=2) == limit(nics=1) == 0.85
+
+
+def test_of_p5_messages_decide_that_have_the_algorithm_of_the_largest() -> None:
+    p5 = replace(H100, ranks=64, nodes=8, nics=32, nic_gbit=100, family="efa")
+    assert deciding([2 * GIB], "all_reduce", p5) == ()
+    assert deciding([4 * GIB], "all_reduce", p5) == (4 * GIB,)
+    assert deciding([2 * GIB], "all_to_all", p5) == deciding([2 * GIB], "all_reduce", replace(p5, gpu=gpu_for("B200")))
 
 
 def test_some_gpus_of_a_board_are_not_promised_what_all_eight_reach() -> None:

@@ -15,7 +15,6 @@ v2.20.5-1 and v2.28.9-1). Channels are two a NIC.
 """
 
 import math
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -31,8 +31,8 @@ SMALL_BYTES, SMALL = 32 * 2**20, ":small"  # below, other algorithms and protoco
 # one system alone may be far from typical. From the leave-one-out errors of the corpus (docs/methods.md).
 _LIMITS = {0: 0.0, 1: 0.82, 2: 0.89, 3: 0.91}
 _MANY_SYSTEMS_LIMIT = 0.94
-# Of four NICs or fewer, one is a quarter or more: a limit that finds an eighth would only call healthy spread slow (0.91
-# of the expectation in two of them). Halfway to what is left, geometrically, and never below this.
+# Of four NICs or fewer, one is a quarter or more: a limit that finds an eighth would only call healthy spread slow (two
+# of them stood at 0.91 of the expectation). Halfway to what is left, geometrically, and never below this.
 _FEW_NICS_LIMIT = 0.85
 WITHIN_THEIR_SPREAD = "one lost NIC of eight can be within their spread: compare with an own run (run --baseline)"
 _OF_EIGHT = 7 / 8

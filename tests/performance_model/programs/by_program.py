@@ -3,7 +3,7 @@
     python -m tests.performance_model.programs.by_program
 
 Rows of sources whose program is known (``published/programs.csv``) have columns that were written by hand: kernels,
-loss, types of gradients and weights, and what ``published_tables`` knows of a source. Here each row is asked four
+loss, types of gradients and weights, and what ``published_sources`` knows of a source. Here each row is asked four
 times: as its user would with no more than the size, strategy, method and checkpointing of the training; the same with
 ``--program`` and what is switched on in it; with its release where that is known (``transformers==4.35``), and then
 without a word on whether attention stores its scores; and as the tables have it by hand. A line a program: how far

@@ -16,7 +16,7 @@ from raybench.documents.run.checkpoint import CheckpointPoint
 from raybench.documents.run.figures import FiguresPoint
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.point import Point
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.expectations.baseline import LEAST_BYTES
 from raybench.stability import point_label
 from raybench.weighing import Repeats, half_width, repeats_of, weigh

@@ -38,7 +38,7 @@ from raybench.documents.run.point import Point
 from raybench.documents.run.result import RunResult
 from raybench.documents.run.same_loss import Curve, curve_of, is_judged
 from raybench.documents.run.standalone import StandaloneResult
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.documents.run.verdict import BASELINE, Check, all_checks
 from raybench.expectations.baseline import shape_of
 from raybench.more_launches import is_long

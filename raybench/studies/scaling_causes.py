@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from raybench.documents.run.communication import HIGH_OVERHEAD, band_of_overhead
-from raybench.documents.run.training import HIGH_DATA_SHARE
+from raybench.documents.run.training.threshold import HIGH_DATA_SHARE
 from raybench.documents.study.row import TrainingRow
 
 SMALL_BATCH = 4

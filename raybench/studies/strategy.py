@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from raybench.documents.price import Price
-from raybench.documents.run.training import TIGHT_MEMORY
+from raybench.documents.run.training.threshold import TIGHT_MEMORY
 from raybench.documents.study.plan import Study, Variant
 from raybench.documents.study.ratio import Ratio
 from raybench.documents.study.row import TrainingRow

@@ -11,7 +11,7 @@ from raybench.documents.run.communication import UNKNOWN
 from raybench.documents.run.facts import TrainingFacts, typed
 from raybench.documents.run.point import Point
 from raybench.documents.run.result import RunResult
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.documents.run.workload import WorkloadPoint
 from raybench.documents.study.plan import Trial
 from raybench.documents.study.trial import LogFacts, Measured, TrialResult

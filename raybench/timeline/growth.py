@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from diagnostics.findings import Evidence, Finding
-from raybench.documents.run.training import MemoryGrowth, TrainingPoint
+from raybench.documents.run.training.memory_growth import MemoryGrowth
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.finding_rules.samples import MEMORY_GROWS
 from raybench.stats import mean_interval
 from raybench.units import format_bytes

@@ -11,7 +11,7 @@ from raybench.documents.run.node_samples import NodeSamples, SampledNode
 from raybench.documents.run.point import Point
 from raybench.documents.run.point_time import PointTime
 from raybench.documents.run.result import RunResult
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.units import format_bytes
 
 

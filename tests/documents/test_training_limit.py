@@ -7,7 +7,7 @@ import pytest
 from raybench.documents.run.advice.limit import accumulated, accumulation_for, limit_advice, limit_of
 from raybench.documents.run.advice.next_run import memory_advice, training_advice
 from raybench.documents.run.communication import Communication
-from raybench.documents.run.training import Straggler
+from raybench.documents.run.training.straggler import Straggler
 from tests.reports.test_summary import trained
 
 SLOW = Straggler(rank=2, excess=0.5, z=9.0, own_seconds=1.5, wait_seconds=0.0, others_wait_seconds=0.5)

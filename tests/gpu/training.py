@@ -29,7 +29,7 @@ from raybench.benchmarks.training.record import TrainingRecord
 from raybench.benchmarks.training.step import batch_of
 from raybench.benchmarks.training.strategies import materialise
 from raybench.benchmarks.training.update import optimizer_of
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from tests.gpu.record import Comparison
 from tests.gpu.step import Bench, NotRunError, Outcome, StepFailedError
 from tests.measurements.straggler_detection import Sleeping

@@ -28,7 +28,7 @@ from raybench.benchmarks.training.models import trainable as models
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import TrainingRecord
 from raybench.benchmarks.training.straggler import stragglers
-from raybench.documents.run.training import Straggler
+from raybench.documents.run.training.straggler import Straggler
 from tests.benchmarks.gloo_ranks import run_ranks
 from tests.measurements.ranks import run_on_ranks
 

@@ -8,7 +8,7 @@ import pytest
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.communication import Communication
 from raybench.documents.run.memory import MemoryPoint, Use
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.reports.summary import summary_of
 from raybench.reports.workloads.table import workload_sections
 from tests.reports.sample import run_result, sweep

@@ -9,7 +9,7 @@ from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.communication import Communication
 from raybench.documents.run.point_time import PointTime
 from raybench.documents.run.result import RunResult
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from tests.reports.sample import cluster, launches, pairs, point, run_result
 
 SIZE = 2**30

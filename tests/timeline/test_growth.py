@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from raybench.benchmarks.training import step
-from raybench.documents.run.training import MemoryGrowth, TrainingPoint
+from raybench.documents.run.training.memory_growth import MemoryGrowth
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.finding_rules.samples import MEMORY_GROWS
 from raybench.timeline.growth import growth_by_step, growth_findings
 from tests.benchmarks.training.test_training import trained

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import SampledNode
 from raybench.documents.run.result import RunResult
-from raybench.documents.run.training import MemoryGrowth
+from raybench.documents.run.training.memory_growth import MemoryGrowth
 from raybench.finding_rules import samples as rules
 from raybench.timeline.judging import RULES, with_samples
 from tests.timeline.runs import collective, matrix, run_of, training

@@ -13,7 +13,10 @@ from raybench.benchmarks.training.record import PHASES, TrainingRecord, Validati
 from raybench.benchmarks.training.straggler import LEAST_STEPS, stragglers, undecided
 from raybench.documents.run.communication import Communication
 from raybench.documents.run.facts import TrainingFacts, typed
-from raybench.documents.run.training import MemoryGrowth, Straggler, TrainingPoint, ValidationPoint
+from raybench.documents.run.training.memory_growth import MemoryGrowth
+from raybench.documents.run.training.point import TrainingPoint
+from raybench.documents.run.training.straggler import Straggler
+from raybench.documents.run.training.validation import ValidationPoint
 from raybench.hardware.gpus import find_gpu, unknown_reason
 from raybench.stats import median, order_interval
 from raybench.timeline.growth import growth_by_step

@@ -8,7 +8,9 @@ from diagnostics.limits import NORMAL_95
 from raybench.benchmarks.training.options import MADE_DATA
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.communication import HIGH_OVERHEAD
-from raybench.documents.run.training import HIGH_DATA_SHARE, Straggler, TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
+from raybench.documents.run.training.straggler import Straggler
+from raybench.documents.run.training.threshold import HIGH_DATA_SHARE
 from raybench.finding_rules.workloads import DATA_LOADING_SLOW, LOSS_NOT_FINITE
 from raybench.timeline.growth import growth_findings
 from raybench.units import format_seconds

@@ -30,7 +30,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from diagnostics.limits import NORMAL_95
-from raybench.documents.run.training import Straggler
+from raybench.documents.run.training.straggler import Straggler
 from raybench.peers.own_speed import SlowRank, judge_speed
 from raybench.stats import MAD_TO_DEVIATION, median
 

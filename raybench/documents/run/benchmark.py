@@ -13,7 +13,7 @@ from raybench.documents.run.machine_use import MachineUse
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.point import Point
 from raybench.documents.run.point_time import PointTime
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 
 BenchmarkStatus = Literal["complete", "partial", "failed", "skipped"]
 MeasuredWorkload = TrainingPoint | MemoryPoint | CheckpointPoint | FiguresPoint

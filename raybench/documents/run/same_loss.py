@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from raybench.documents.part import FieldwisePart
 from raybench.documents.run.benchmark import BenchmarkResult
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 
 LossVerdict = Literal["same", "different", "unknown"]
 # Relative difference of losses at the end: ten times what float32 rounds in a few steps, and what 16 and 8 bits do.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.reports.plots.figure import legend, named_rows, new_figure, rows_height, shortened
 from raybench.reports.plots.svg import PAGE, SERIES, Plot, render
 from raybench.reports.text import count_of, printable

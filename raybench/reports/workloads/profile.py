@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from raybench.documents.run.profile import Profile, ProfiledOperation, RankProfile
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.reports.model import Cell, Grid, Section
 from raybench.reports.text import fixed, percent, printable
 from raybench.reports.workloads.cells import milliseconds

@@ -7,7 +7,7 @@ from raybench.documents.run.advice.next_run import training_advice
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.communication import BANDS_IN_WORDS, HIGH_OVERHEAD, MODERATE_OVERHEAD, UNKNOWN
 from raybench.documents.run.same_loss import run_agreements
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.reports.model import Cell, Section
 from raybench.reports.text import fixed, percent, percent_beside, printable
 from raybench.reports.workloads.cells import gibibytes, grid_of, megabytes, milliseconds, number, verdict

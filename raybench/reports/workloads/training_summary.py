@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from raybench.documents.run.training import TIGHT_MEMORY, TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
+from raybench.documents.run.training.threshold import TIGHT_MEMORY
 from raybench.reports.model import Cell, Grid
 from raybench.reports.text import fixed, percent, printable
 

@@ -9,7 +9,7 @@ from raybench.benchmarks.training.options import SHORT_DTYPES, TrainingOptions
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.result import RunResult
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.errors import UsageError
 from raybench.hardware.gpus import find_gpu
 from raybench.performance_model.models.presets import preset_named

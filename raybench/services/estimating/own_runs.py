@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from raybench.benchmarks.training.models.shapes import SIZE_FIELDS
 from raybench.benchmarks.training.options import SHORT_DTYPES
 from raybench.documents.estimate import MeasuredSetting
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.errors import UsageError
 from raybench.hardware.gpus import find_gpu, gpu_for
 from raybench.hardware.nodes import machine_named

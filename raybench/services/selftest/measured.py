@@ -7,7 +7,7 @@ from raybench.benchmarks.messages.operations import OPERATIONS
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.result import RunResult
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.documents.selftest import Figure, RankDevice
 from raybench.services.selftest.check import Outcome, Readings, RunReading, failed, passed, unknown
 from raybench.units import format_bytes

@@ -1,6 +1,7 @@
 """GPUs that are idle while a training loads data."""
 
-from raybench.documents.run.training import HIGH_DATA_SHARE, TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
+from raybench.documents.run.training.threshold import HIGH_DATA_SHARE
 from raybench.finding_rules.samples import GPU_WAITS
 from raybench.timeline.measures import between
 from raybench.timeline.rules.base import Answer, lacking, measured, ranks_on, sampled

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from diagnostics.agent.series import split_name
 from diagnostics.findings import Finding
 from raybench.documents.run.node_samples import SampledNode
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.timeline.growth import LEAST_A_PART, PARTS, SETTLED, Growth, grown, growth_findings, growth_of
 from raybench.timeline.measures import between
 from raybench.timeline.rules.base import Answer, lacking, measured, sampled

@@ -14,7 +14,8 @@ from raybench.benchmarks.training.record import Check, differences
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.communication import Communication
 from raybench.documents.run.memory import MemoryPoint
-from raybench.documents.run.training import Straggler, TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
+from raybench.documents.run.training.straggler import Straggler
 
 
 def benchmark(losses: tuple[float, ...]) -> BenchmarkResult:

@@ -23,7 +23,7 @@ from raybench.benchmarks.training.data.tokens import check_tokenizer
 from raybench.benchmarks.training.models.shapes import check_model
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.schedule import rate_at
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.errors import UsageError
 from tests.benchmarks.training.test_training import trained
 

@@ -12,7 +12,7 @@ from raybench.benchmarks.training.findings import training_findings
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord
 from raybench.documents.run.benchmark import BenchmarkResult
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.reports.workloads.table import workload_sections
 from raybench.stats import median, order_interval
 

@@ -17,7 +17,7 @@ from raybench.benchmarks.training.exposure.profile import profile_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.documents.part import part_of
 from raybench.documents.run.profile import Profile
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.reports.workloads.profile import profile_sections
 from tests.benchmarks.training.test_overlap import GPU, HOST, event
 from tests.benchmarks.training.test_training import trained

@@ -26,7 +26,7 @@ from raybench.benchmarks.training.models.shapes import shape_of
 from raybench.benchmarks.training.models.trainable import trainable_of
 from raybench.benchmarks.training.options import TrainingOptions
 from raybench.benchmarks.training.record import Check, Exposure, TrainingRecord
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from tests.benchmarks.gloo_ranks import run_ranks
 from tests.benchmarks.training.test_parts import safetensors
 

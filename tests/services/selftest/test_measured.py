@@ -11,7 +11,7 @@ from raybench.benchmarks.spec import BenchmarkSpec
 from raybench.documents.part import part_of
 from raybench.documents.run.benchmark import BenchmarkResult
 from raybench.documents.run.memory import MemoryPoint, Use
-from raybench.documents.run.training import TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
 from raybench.services.selftest import measured
 from raybench.services.selftest.check import Outcome, RunReading
 from tests.benchmarks.gloo_ranks import Sabotage, points_of, run_ranks

@@ -23,7 +23,7 @@ from raybench.benchmarks.training.findings import LARGE_EMULATED_EXCESS, straggl
 from raybench.benchmarks.training.record import TrainingRecord, joined
 from raybench.benchmarks.training.straggler import LEAST_STEPS, stragglers
 from raybench.benchmarks.workload import LiveRemark
-from raybench.documents.run.training import Straggler
+from raybench.documents.run.training.straggler import Straggler
 from raybench.stats import median
 
 WINDOWS_SECONDS = (2.0, 10.0)

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from raybench.documents.run.communication import MODERATE_OVERHEAD, UNKNOWN
-from raybench.documents.run.training import HIGH_DATA_SHARE, TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
+from raybench.documents.run.training.threshold import HIGH_DATA_SHARE
 
 Limit = Literal["rank", "data", "network", "compute", "unknown"]
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from raybench.documents.run.advice.limit import limit_advice
-from raybench.documents.run.training import TIGHT_MEMORY, TrainingPoint
+from raybench.documents.run.training.point import TrainingPoint
+from raybench.documents.run.training.threshold import TIGHT_MEMORY
 
 _STATE_BYTES = 16  # of a parameter: itself, its gradient, and AdamW's two moments in float32
 _GATHERED_BYTES = 4

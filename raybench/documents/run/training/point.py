@@ -3,72 +3,24 @@
 import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import islice
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, field
 
-from raybench.documents.part import DamageError, FieldwisePart, Part, take
+from raybench.documents.part import Part, take
 from raybench.documents.plain import Json
 from raybench.documents.quantity import Count, Seconds
 from raybench.documents.run.communication import Communication
 from raybench.documents.run.facts import ReferenceFacts, TrainingFacts, damage_of, typed
 from raybench.documents.run.profile import Profile
+from raybench.documents.run.training.memory_growth import MemoryGrowth
+from raybench.documents.run.training.stored import launches_of, rank_steps_of
+from raybench.documents.run.training.straggler import Straggler
+from raybench.documents.run.training.validation import ValidationPoint
+from raybench.documents.run.training.written import point_json
 from raybench.documents.run.verdict import Check
-from raybench.documents.run.workload import Sample, seconds_row, summary_json
-from raybench.stats import Summary, deviation, median_interval, summarize
-
-HIGH_DATA_SHARE = 0.10  # of a step: what is saved by loading faster is worth a look
-TIGHT_MEMORY = 0.8  # of the device's memory: fragmentation and a longer sample may take the rest
-
-
-class Straggler(FieldwisePart, frozen=True, kw_only=True):
-    """A rank that the others wait for. ``excess``: its own time over theirs, a fraction; ``z``: in standard errors.
-
-    JSON has no infinity: a ``z`` of None is one that was measured without any error.
-    """
-
-    rank: Count
-    excess: float
-    z: float | None
-    own_seconds: float
-    wait_seconds: float
-    others_wait_seconds: float
-
-    @property
-    def standard_errors(self) -> float:
-        """Its excess in them."""
-        return math.inf if self.z is None else self.z
-
-
-class ValidationPoint(FieldwisePart, frozen=True, kw_only=True):
-    """What held-out samples gave after ``step`` timed steps of the first launch.
-
-    ``epoch``: how often all other samples had been trained on by then; ``accuracy``: the share of samples, or of
-    tokens, that are told right. A loss that is not a number is None.
-    """
-
-    step: Count
-    epoch: float
-    loss: float | None
-    accuracy: float
-    samples: Count
-
-
-class MemoryGrowth(FieldwisePart, frozen=True, kw_only=True):
-    """A rank that held more after each timed step, bytes; ``kind`` cuda: allocated by tensors, rss: of its process.
-
-    ``interval``: 95 % of ``bytes_per_step``. ``steps_left``: until what was free after the last step is full, where
-    nothing else grows; None where that is not known.
-    """
-
-    rank: Count
-    kind: str
-    bytes_per_step: float
-    interval: tuple[float, float]
-    since_step: Count
-    grown_bytes: Count
-    steps_left: Count | None = None
+from raybench.documents.run.workload import Sample, seconds_row
+from raybench.stats import Summary, median_interval, summarize
 
 
 class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="training"):
@@ -152,10 +104,10 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
             **({} if together is None else {"world_size": max(together // batch, 1)}),
             **({} if flop is None else {"flop_per_sample": flop / batch}),
             **content,
-            "+launches": _launches(content),
+            "+launches": launches_of(content),
             "+losses": [math.nan if one is None else one for one in losses or ()],
             "+cut_seconds": take(content, "cut_launch", "samples_seconds", of=list[Seconds]) or [],
-            "+rank_step_seconds": _rank_steps(content),
+            "+rank_step_seconds": rank_steps_of(content),
         }
 
     def contradiction(self) -> str | None:
@@ -377,98 +329,10 @@ class TrainingPoint(Part, frozen=True, kw_only=True, tag_field="+kind", tag="tra
 
     def to_json(self) -> Json:
         """The point as in the schema."""
-        point: Json = {
-            "label": self.label,
-            "steps": len(self.samples_seconds),
-            "steps_asked": self.steps_asked,
-            "complete": self.complete,
-            "failed": self.failed,
-            "world_size": self.world_size,
-            "launch_steps": [len(launch) for launch in self.launches],
-            "seconds": summary_json(self.seconds),
-            "ci95_seconds": list(self.interval_seconds) if self.interval_seconds else None,
-            "samples_seconds": list(self.samples_seconds),
-            "rank_seconds": list(self.rank_seconds),
-            "rank_step_seconds": {
-                "fastest": [fastest for fastest, _ in self.rank_step_seconds],
-                "slowest": [slowest for _, slowest in self.rank_step_seconds],
-            },
-            "slowest_rank": self.slowest_rank,
-            "batch_size_per_rank": self.batch_size,
-            "global_batch_size": self.batch_size * self.world_size,
-            "tokens_per_sample": self.tokens_per_sample,
-            "samples_per_s": self.samples_per_s,
-            "tokens_per_s": self.tokens_per_s,
-            "flop_per_sample": self.flop_per_sample,
-            "flop_per_step_per_rank": self.flop_per_sample * self.batch_size,
-            "tflop_per_s_per_rank": self.tflop_per_s_per_rank,
-            "mfu": self.mfu,
-            "peak_tflops": self.peak_tflops,
-            "peak_reason": self.peak_reason,
-            "loss": {"first": self.losses[0], "last": self.losses[-1], "steps": list(self.losses)},
-            **({"validation": [one.to_json() for one in self.validation]} if self.validation else {}),
-            "memory": dict(self.memory),
-            "utilization": dict(self.utilization),
-            "data_share": self.data_share,
-            "phases_seconds": dict(self.phases),
-            "communication": self.communication.to_json(),
-            "overhead": self.overhead,
-            "overhead_band": self.overhead_band,
-            "overhead_ci95": list(self.overhead_interval) if self.overhead_interval else None,
-            "overhead_reason": self.overhead_reason,
-            "verified": self.verified,
-            "wrong_elements": 0,
-            "reference": dict(self.check),
-            "stragglers": [one.to_json() for one in self.stragglers],
-            "straggler_reason": self.straggler_reason,
-            **({"straggler_undecided": True} if self.straggler_undecided else {}),
-            "facts": dict(self.facts),
-            **({"memory_growth": [one.to_json() for one in self.memory_growth]} if self.memory_growth else {}),
-            **({"profile": self.profile.to_json()} if self.profile else {}),
-        }
-        if len(self.launches) > 1:
-            point["repeats"] = repeats_json(self.launches)
-        if self.cut_seconds:
-            point["cut_launch"] = {"steps": len(self.cut_seconds), "samples_seconds": list(self.cut_seconds)}
-        return self.with_unknown(point)
-
-
-def _launches(content: Json) -> list[tuple[float, ...]]:
-    """Steps by launch; those of an older document, which has not said how many, are equally many."""
-    samples = take(content, "samples_seconds", of=tuple[Seconds, ...]) or ()
-    lengths = take(content, "launch_steps", of=tuple[Count, ...])
-    if lengths is None:
-        count = len(take(content, "repeats", "means_seconds", of=tuple[float, ...]) or ()) or 1
-        lengths = (len(samples) // count,) * count if len(samples) % count == 0 else (len(samples),)
-    if sum(lengths) != len(samples):
-        raise DamageError(".samples_seconds", f"{len(samples)} steps in launches of {sum(lengths)}")
-    left = iter(samples)
-    return [tuple(islice(left, length)) for length in lengths]
-
-
-def _rank_steps(content: Json) -> list[tuple[float, float]]:
-    fastest, slowest = (
-        take(content, "rank_step_seconds", name, of=tuple[float, ...]) or () for name in ("fastest", "slowest")
-    )
-    if len(fastest) != len(slowest):
-        raise DamageError(".rank_step_seconds", f"{len(fastest)} fastest and {len(slowest)} slowest steps")
-    return list(zip(fastest, slowest, strict=True))
+        return self.with_unknown(point_json(self))
 
 
 def _blocks(steps: tuple[float, ...]) -> tuple[tuple[float, ...], ...]:
     """Consecutive steps in five blocks: neighbours are alike, and are resampled together."""
     length = max(len(steps) // 5, 1)
     return tuple(steps[start : start + length] for start in range(0, len(steps), length))
-
-
-def repeats_json(launches: tuple[tuple[float, ...], ...]) -> Json:
-    """Mean and spread of the launches' own means, seconds."""
-    means = [summarize(launch).mean for launch in launches if launch]
-    mean = sum(means) / len(means)
-    return {
-        "means_seconds": means,
-        "mean": mean,
-        "min": min(means),
-        "max": max(means),
-        "stddev": deviation(means, mean),
-    }

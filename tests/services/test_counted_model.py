@@ -13,6 +13,7 @@ from raybench.errors import UsageError
 from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.estimate.unknown import advice_on
 from raybench.performance_model.memory.activations import block_activation_bytes_per_token
+from raybench.performance_model.memory.rank import MemoryEstimate
 from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimating.counted_model import counted_model, is_import_path, model_of
@@ -84,6 +85,26 @@ def own_product():
 def own_norm():
     return Own(_kernel("own::norm"), torch.zeros(8)), (torch.zeros(4, 8),)
 
+class Scored(nn.Module):
+    def __init__(self, tied=False):
+        super().__init__()
+        self.table, self.head = nn.Embedding(4096, 64), nn.Linear(64, 4096, bias=False)
+        if tied:
+            self.head.weight = self.table.weight
+        self.register_buffer("mask", torch.ones(1024, 1024))
+        self.register_buffer("again", self.mask, persistent=False)
+
+    def forward(self, tokens, own_loss=True):
+        logits = self.head(self.table(tokens)).flatten(0, 1)
+        return nn.functional.cross_entropy(logits.float(), tokens.flatten()) if own_loss else logits
+
+class Logits(Scored):
+    def forward(self, tokens):
+        return super().forward(tokens, own_loss=False)
+
+def tied_logits():
+    return Logits(tied=True)
+
 def wide():
     return nn.Linear(3_000_000, 10), (torch.zeros(1, 3_000_000),)
 """
@@ -107,6 +128,41 @@ def test_a_language_model_is_counted_as_its_shape_says() -> None:
     )  # norms of several kernels
     known = block_activation_bytes_per_token(shape, setup)
     assert known <= block_activation_bytes_per_token(model, setup) < 1.25 * known
+
+
+LENGTH, WORDS = 512, 4096
+
+
+def memory_of(name: str, *, world_size: int = 1, batch_size: int = 8) -> MemoryEstimate:
+    """With a plain loss, in the form that needs most."""
+    options = EstimateOptions(
+        model=f"own_models:{name}", world_size=world_size, strategy="fsdp" if world_size > 1 else "ddp", gpu="H100",
+        batch_size=batch_size, sequence_length=LENGTH, kernels="plain", loss="plain", compile=False,
+    )  # fmt: skip
+    return estimate(estimate_request(options)).memory
+
+
+@pytest.mark.parametrize("name", ["Scored", "Logits", "tied_logits"])
+def test_logits_count_whether_the_module_computes_its_loss_or_not(name: str) -> None:
+    """Their log-softmax and two gradients in fp32; logits were no part of it, nor what a loss passes on."""
+    tokens = 8 * LENGTH
+    one, more = (memory_of(name, batch_size=size).moments["loss, backward"] for size in (8, 16))
+    assert more - one == pytest.approx(tokens * (WORDS * 12 + 64 * 2), rel=0.01)
+
+
+def test_a_module_whose_loss_is_small_has_no_logits() -> None:
+    """Ten classes of an image: what passes are its feature maps."""
+    found = counted.counted("own_models:image", 2048, torch.bfloat16)
+    model = model_of("own_models:image", found, 2048)
+    assert model.vocabulary == 1
+    assert model.passing_bytes == pytest.approx(2 * 64 * 32 * 32 * 2, rel=0.01)  # of ReLU's input and output
+
+
+def test_buffers_are_held_whole_by_each_rank_and_once() -> None:
+    alone, shared = memory_of("Scored"), memory_of("Scored", world_size=8)
+    mask = 1024 * 1024 * 4
+    assert alone.parameters == 2 * WORDS * 64 * 4 + mask
+    assert shared.parameters == 2 * WORDS * 64 * 4 / 8 + mask
 
 
 def test_values_narrower_than_keys_are_counted() -> None:

@@ -61,7 +61,11 @@ class LossMemory:
 
     @property
     def backward(self) -> float:
-        """The same of its backward pass."""
+        """The same of its backward pass; of a module that was counted at least what that has at its fullest."""
+        return max(self._backward, self.setup.batch_size * getattr(self.model, "passing_bytes", 0.0))
+
+    @property
+    def _backward(self) -> float:
         if self._is_ligers and self._logits:
             return self._gradients_of_liger
         if self._is_trls:

@@ -12,8 +12,11 @@ Shapes = tuple[tuple[int, ...], ...]
 class CountedModel(Transformer):
     """``operations`` of a sample, forward and backward; bytes that autograd keeps of a sample, in the compute type.
 
-    ``layers`` blocks with parameters of ``shapes_of_block``. Heads, widths and vocabulary of the transformer mean
-    nothing here, but for ``hidden``: the widest input of a linear layer, which decides on efficiency.
+    ``layers`` blocks with parameters of ``shapes_of_block``. Heads and widths of the transformer mean nothing here, but
+    for ``hidden``: the widest input of a linear layer, which decides on efficiency. ``vocabulary``: outputs for each
+    token, over which the loss is computed; 1 where the module gives its loss. ``buffer_bytes``: what each rank holds
+    beside parameters, sharded or not. ``passing_bytes``: of a sample, by how much its backward pass has more at its
+    fullest than what autograd keeps.
     """
 
     shapes_of_block: Shapes
@@ -22,6 +25,8 @@ class CountedModel(Transformer):
     sample_length: int
     block_kept_bytes: float
     outer_kept_bytes: float
+    buffer_bytes: int = 0
+    passing_bytes: float = 0.0
 
     def linears(self) -> dict[str, tuple[int, int]]:
         """None is known by a name."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.memory.activations import computing
+from raybench.performance_model.models.counted_model import CountedModel
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.recomputed_modules import NORM_PASSES, inner_share, norms_again, products_share
 from raybench.performance_model.setup.training_setup import TrainingSetup
@@ -340,7 +341,8 @@ def _head(model: Transformer, setup: TrainingSetup, is_held: bool) -> tuple[floa
     """
     times, unsure = head_times(model, setup)
     slower = 1 / AMPERE_INSTRUCTIONS_SHARE if is_held and times > 1 else 1.0
-    own = (1 + model.predicting) * (4.0 if setup.lora_rank else 6.0) * model.hidden * model.vocabulary
+    weights = model.token_table_parameters if isinstance(model, CountedModel) else model.hidden * model.vocabulary
+    own = (1 + model.predicting) * (4.0 if setup.lora_rank else 6.0) * weights
     return own * (times * slower - 1), own * unsure * slower
 
 

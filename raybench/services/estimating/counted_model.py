@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -99,7 +100,7 @@ def model_of(path: str, found: dict[str, Any], length: int) -> "CountedModel":
         heads=1,
         head_width=1,
         feedforward=1,
-        vocabulary=1,
+        vocabulary=max(1, math.ceil(found["output_elements"] / length)),
         context=length,
         shapes_of_block=block,
         shapes_outside=outer,
@@ -107,4 +108,6 @@ def model_of(path: str, found: dict[str, Any], length: int) -> "CountedModel":
         sample_length=length,
         block_kept_bytes=float(kept),
         outer_kept_bytes=float(found["outer_kept_bytes"]) if found["blocks"] else 0.0,
+        buffer_bytes=int(found["buffer_bytes"]),
+        passing_bytes=float(found["passing_bytes"]),
     )

@@ -1,4 +1,4 @@
-"""Any ``torch.nn.Module`` by its import path, without memory: its parameters, operations and what autograd keeps of it.
+"""Any ``torch.nn.Module`` by its import path, without memory: its parameters, operations and what its step holds.
 
 ``python -m raybench.benchmarks.training.models.counted package.module:factory LENGTH TYPE`` prints one line of JSON. In
 a process of its own, since the user's code runs here. On the meta device nothing is computed; the operations of a
@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn import functional
 
 from raybench.benchmarks.training.models.counted_operations import counted_operations
+from raybench.benchmarks.training.models.held_bytes import HeldBytes
 
 
 def main(arguments: list[str]) -> int:
@@ -31,7 +32,12 @@ def main(arguments: list[str]) -> int:
 
 
 def counted(path: str, length: int, dtype: torch.dtype) -> dict[str, Any]:
-    """Shapes of the parameters of each block and of the rest, operations of a sample, bytes that autograd keeps."""
+    """Shapes of the parameters of each block and of the rest, operations of a sample, bytes that its step holds.
+
+    ``buffer_bytes``: of buffers, in their own types. ``output_elements``: of a sample, whose loss is computed outside;
+    1 where the module gives its loss. ``passing_bytes``: by how much a backward pass has more at its fullest than what
+    autograd keeps, gradients of parameters apart.
+    """
     place, _, name = path.partition(":")
     sys.path.append("")  # the user's own modules; last, so that none of them stands in for one of ours
     with torch.device("meta"):
@@ -42,6 +48,7 @@ def counted(path: str, length: int, dtype: torch.dtype) -> dict[str, Any]:
     module, inputs = made if isinstance(made, tuple) else (made, None)
     if not isinstance(module, nn.Module):
         raise TypeError(f"{path} gives a {type(module).__name__}, not a torch.nn.Module")
+    buffers = {one.untyped_storage()._cdata: one.untyped_storage().nbytes() for one in module.buffers()}
     module = module.to(device="meta", dtype=dtype)
     if inputs is None:
         inputs = (torch.zeros(1, length, dtype=torch.long, device="meta"),)
@@ -49,12 +56,12 @@ def counted(path: str, length: int, dtype: torch.dtype) -> dict[str, Any]:
     blocks = _blocks(module)
     with counted_operations(module) as counter:
         _loss(module(*inputs)).backward()
+    module.zero_grad()
     kept = _Kept(module, blocks)
-    with (
-        torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda one: one),
-        mock.patch.object(functional, "scaled_dot_product_attention", _fused_attention),
-    ):
-        _loss(module(*inputs))
+    with mock.patch.object(functional, "scaled_dot_product_attention", _fused_attention):
+        with torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda one: one):
+            outputs = max(one.numel() for one in _trained(module(*inputs)))
+        passing = _passing_bytes(module, inputs)
     inside = {id(one) for block in blocks for one in block.parameters()}
     rest = [one for one in module.parameters() if id(one) not in inside]
     return {
@@ -64,16 +71,38 @@ def counted(path: str, length: int, dtype: torch.dtype) -> dict[str, Any]:
         "operations": counter.get_total_flops(),
         "block_kept_bytes": kept.in_blocks / max(1, len(blocks)),
         "outer_kept_bytes": kept.outside,
+        "buffer_bytes": sum(buffers.values()),
+        "output_elements": outputs,
+        "passing_bytes": passing,
         "width": max((one.in_features for one in module.modules() if isinstance(one, nn.Linear)), default=1024),
     }
 
 
-def _loss(output: Any) -> torch.Tensor:
-    """A number that depends on all outputs."""
+def _trained(output: Any) -> list[torch.Tensor]:
+    """Outputs that depend on parameters. Raises ValueError where none does."""
     outputs = [one for one in _tensors(output) if one.requires_grad]
     if not outputs:
         raise ValueError("its output depends on no parameter, so that there is nothing to train")
-    return torch.stack([one.float().sum() for one in outputs]).sum()
+    return outputs
+
+
+def _loss(output: Any) -> torch.Tensor:
+    """A number that depends on all outputs."""
+    return torch.stack([one.float().sum() for one in _trained(output)]).sum()
+
+
+def _passing_bytes(module: nn.Module, inputs: tuple[Any, ...]) -> int:
+    """What a backward pass has at its fullest beside what the forward pass leaves.
+
+    Without gradients of parameters, and of outputs whose loss is computed outside.
+    """
+    with HeldBytes(module) as held:
+        outputs = module(*inputs)
+        loss, outside = _loss(outputs), sum(int(one.nbytes) for one in _trained(outputs) if one.dim())
+        del outputs
+        left, first = held.now(), held.looks
+        loss.backward()
+    return int(max(0, held.most_since(first) - left - outside))
 
 
 _PLAIN_ATTENTION = functional.scaled_dot_product_attention

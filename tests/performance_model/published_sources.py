@@ -4,7 +4,7 @@ import csv
 from functools import cache
 from typing import Any
 
-from raybench.performance_model.setup.training_setup import FrozenInputs
+from raybench.performance_model.setup.adapters import FrozenInputs
 from tests.performance_model.published_run import FOLDER
 
 # Of the adapters, as their scripts have it by default.

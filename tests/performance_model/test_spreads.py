@@ -14,7 +14,8 @@ from raybench.performance_model.layout import Layout
 from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.programs.taken import with_program
-from raybench.performance_model.setup.training_setup import Kernels, TrainingSetup
+from raybench.performance_model.setup.kernels import Kernels
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.attention import older_share
 from raybench.performance_model.step.efficiency import CALIBRATION, GEFORCE_REACHED, expected_efficiency
 from raybench.performance_model.step.spreads import (

@@ -11,7 +11,8 @@ from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.rank import MOST_BATCH, MemoryEstimate, estimate_memory
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.search import largest_fitting
-from raybench.performance_model.setup.training_setup import Kernels, Loss, TrainingSetup
+from raybench.performance_model.setup.kernels import Kernels, Loss
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 Form = tuple[TrainingSetup, Layout]
 

@@ -12,7 +12,8 @@ from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.memory.rank import SHORT_SHARE
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.programs.program import Fact, Program
-from raybench.performance_model.setup.training_setup import Loss, TrainingSetup
+from raybench.performance_model.setup.kernels import Loss
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.attention import is_before_flash
 from raybench.performance_model.step.efficiency import Efficiency
 

@@ -15,7 +15,8 @@ from raybench.performance_model.memory.activations import (
 from raybench.performance_model.memory.loss import LossMemory
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.recomputed_modules import kept_bytes_per_token
-from raybench.performance_model.setup.training_setup import PACKED_BYTES, TrainingSetup
+from raybench.performance_model.setup.adapters import PACKED_BYTES
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # Per 4-bit weight while its layer computes, in raybench's own training: an index, and fp32
 # (adapters.QuantisedWeight.dense).

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from raybench.performance_model.memory.moments import WITH_GRADIENTS, ZERO_LIVE, Step
 from raybench.performance_model.models.transformer import Transformer
-from raybench.performance_model.setup.training_setup import PACKED_BYTES, TrainingSetup
+from raybench.performance_model.setup.adapters import PACKED_BYTES
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # Fragmentation beside the pools, as a share of what comes and goes: of full training, and of adapters, gathered
 # one by one beside the frozen blocks (some hundred units of a few sizes, whose holes no block fits).

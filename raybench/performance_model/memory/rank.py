@@ -28,7 +28,8 @@ from raybench.performance_model.parallel.part import (
 )
 from raybench.performance_model.parallel.sharding import shard_count, state_shard_count
 from raybench.performance_model.search import largest_fitting
-from raybench.performance_model.setup.training_setup import PACKED_BYTES, TrainingSetup
+from raybench.performance_model.setup.adapters import PACKED_BYTES
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # Elements of state per trained element: Adam has two moments. bitsandbytes' 8-bit moments add a 4-byte scale per 256
 # elements (blockwise quantisation, Dettmers et al. 2022).

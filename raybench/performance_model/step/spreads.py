@@ -14,7 +14,8 @@ from raybench.hardware.gpus import Gpu
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.part import ModelPart
-from raybench.performance_model.setup.training_setup import Kernels, TrainingSetup
+from raybench.performance_model.setup.kernels import Kernels
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 _KNOWN = frozenset({"A100", "A800", "H100", "H800", "H200", "B200", "GB200"})
 _KNOWN_OF_AMD = frozenset({"MI300X", "MI325X", "MI355X", "MI250", "MI250X"})

@@ -18,7 +18,8 @@ from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.parallel.sharding import as_pipelined, keeps_gathered
 from raybench.performance_model.parallel.traffic import cut_traffic
-from raybench.performance_model.setup.training_setup import PACKED_BYTES, TrainingSetup
+from raybench.performance_model.setup.adapters import PACKED_BYTES
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 _SHARDING_STRATEGIES: Mapping[str, Literal["full", "grad-op", "hybrid", "state"]] = {
     "fsdp": "full",

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 from raybench.errors import UsageError
 
 if TYPE_CHECKING:
-    from raybench.performance_model.setup.training_setup import Dispatcher, Kernels, Loss, Offload, Optimizer
+    from raybench.performance_model.setup.kernels import Kernels, Loss
+    from raybench.performance_model.setup.replicas import Dispatcher, Offload
+    from raybench.performance_model.setup.training_setup import Optimizer
     from raybench.services.estimating.own_runs import MeasuredRun
 
 USUAL_CURRENCY = "USD"

@@ -7,7 +7,8 @@ from raybench.errors import UsageError
 if TYPE_CHECKING:
     from raybench.performance_model.models.transformer import Transformer
     from raybench.performance_model.parallel.strategies import Strategy
-    from raybench.performance_model.setup.training_setup import Packing, TrainingSetup
+    from raybench.performance_model.setup.adapters import Packing
+    from raybench.performance_model.setup.training_setup import TrainingSetup
     from raybench.services.estimating.options import EstimateOptions
 
 BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}  # of an activation: fp8 is of matrix products alone
@@ -44,7 +45,8 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
     from raybench.performance_model.estimate.heaviest import heaviest
     from raybench.performance_model.parallel.recomputed_modules import check_modules, modules_of
     from raybench.performance_model.parallel.strategies import is_named_by_megatron, strategy_named
-    from raybench.performance_model.setup.training_setup import SENDING_ONCE, TrainingSetup
+    from raybench.performance_model.setup.replicas import SENDING_ONCE
+    from raybench.performance_model.setup.training_setup import TrainingSetup
 
     strategy = strategy_named(options.strategy or "ddp")
     is_aware = strategy == "zero1" and bool(options.use_precision_aware_optimizer)  # which Megatron-LM alone has

@@ -7,7 +7,7 @@ import pytest
 
 from raybench.cli.estimate import command as estimate
 from raybench.performance_model.programs.program import LOSSES
-from raybench.performance_model.setup.training_setup import Loss
+from raybench.performance_model.setup.kernels import Loss
 from tests.cli.programs.asked import told
 
 

@@ -11,7 +11,8 @@ from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.loss import LossMemory
 from raybench.performance_model.memory.rank import estimate_memory
 from raybench.performance_model.models.presets import preset_named
-from raybench.performance_model.setup.training_setup import Loss, TrainingSetup
+from raybench.performance_model.setup.kernels import Loss
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimating.options import EstimateOptions
 from raybench.services.estimating.request import estimate_request
 from tests.performance_model.memory.on_absent_gpu import counted_by

@@ -11,7 +11,8 @@ from raybench.performance_model.estimate.request import EstimateRequest, least_s
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.rank import FRAGMENTATION_SHARES, ZERO_BUCKET, estimate_memory, largest_batch
 from raybench.performance_model.models.presets import preset_named
-from raybench.performance_model.setup.training_setup import Loss, TrainingSetup
+from raybench.performance_model.setup.kernels import Loss
+from raybench.performance_model.setup.training_setup import TrainingSetup
 
 MODEL = preset_named("llama-8b")
 EIGHT = Layout(world_size=8, ranks_per_node=8)

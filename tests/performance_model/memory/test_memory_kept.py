@@ -17,7 +17,9 @@ from raybench.performance_model.models.config import model_of_config
 from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.parallel.part import local_setup
 from raybench.performance_model.parallel.strategies import Strategy
-from raybench.performance_model.setup.training_setup import PACKED_BYTES, Kernels, Loss, TrainingSetup
+from raybench.performance_model.setup.adapters import PACKED_BYTES
+from raybench.performance_model.setup.kernels import Kernels, Loss
+from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimating.options import EstimateOptions
 from raybench.services.estimating.request import estimate_request
 

@@ -13,7 +13,7 @@ from raybench.performance_model.parallel.megatron import as_megatrons
 from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.programs.taken import what_is_taken, with_program
 from raybench.performance_model.programs.torchtitan import by_torchtitan
-from raybench.performance_model.setup.training_setup import Kernels
+from raybench.performance_model.setup.kernels import Kernels
 from raybench.services.estimating.estimate import estimate as estimate_of
 from raybench.services.estimating.options import EstimateOptions
 from raybench.services.estimating.request import estimate_request

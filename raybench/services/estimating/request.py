@@ -10,6 +10,7 @@ from raybench.services.estimating.network import network_of
 from raybench.services.estimating.options import at_least_one
 from raybench.services.estimating.price import price_asked, price_unknown
 from raybench.services.estimating.setup_asked import BYTES, USUAL_DTYPE, lora_targets, setup_asked, whole_weights
+from raybench.services.estimating.trained import check_is_trained
 
 if TYPE_CHECKING:
     from raybench.performance_model.estimate.request import EstimateRequest
@@ -27,7 +28,6 @@ def estimate_request(options: "EstimateOptions") -> "EstimateRequest":
     from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.performance_model.programs.program import usual_strategy
     from raybench.performance_model.programs.table import program_named
-    from raybench.services.planning.launch import check_is_trained
 
     machine = machine_of(options)
     program = program_named(options.program) if options.program is not None else None

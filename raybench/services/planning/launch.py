@@ -3,9 +3,9 @@
 import shlex
 from typing import TYPE_CHECKING
 
-from raybench.errors import UsageError
 from raybench.performance_model.models.config import is_config
 from raybench.performance_model.ways.ranking import shards_as_deepspeed
+from raybench.services.estimating.trained import is_trained
 from raybench.services.planning.frameworks import (
     ZERO_FILE,
     cut_by,
@@ -108,25 +108,6 @@ def reduces_each(way: "Way") -> bool:
     is_ours = one.setup.strategy in _SHARDING and (not is_other or cut_by(one) == "accelerate")
     heeds = not (one.program and one.program.release and one.adds_up_whole)
     return is_ours and one.accumulation > 1 and heeds
-
-
-def is_trained(model: str) -> bool:
-    """Whether raybench train builds the model: a preset, or a config.json in the sizes of one."""
-    try:
-        check_is_trained(model)
-    except UsageError:
-        return False
-    return True
-
-
-def check_is_trained(model: str) -> None:
-    """Raises UsageError for a model that raybench train does not build."""
-    from raybench.benchmarks.training.models.config_shape import with_config
-    from raybench.services.estimating.counted_model import is_import_path
-
-    if is_import_path(model):
-        raise UsageError(f"--model {model}: raybench trains no model of an import path; raybench estimate counts it")
-    with_config({"model": model})
 
 
 def launch_lines(way: "Way") -> tuple[str, ...]:

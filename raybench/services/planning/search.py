@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from raybench.errors import UsageError
+from raybench.services.estimating.trained import is_trained
 from raybench.services.planning.as_run import as_run
 from raybench.services.planning.goal import Goal, Reckoned, meeting_first, reckoned
 from raybench.services.planning.goal_asked import goal_asked
-from raybench.services.planning.launch import is_trained
 from raybench.services.planning.request import plan_request
 from raybench.services.planning.samples import samples_per_step
 from raybench.services.planning.way_told import way_told

@@ -228,6 +228,7 @@ def _samples(options: EstimateOptions) -> int:
         replace(
             _ALONE, gpu="RTX 4090", model="llama-70b", sequence_length=2048, lora_rank=16, qlora=True, program="unsloth"
         ),
+        EstimateOptions(model="llama-70b", gpu="A100", activation_checkpointing=True),
         *(one for one, _ in (*CUT, *AS_PEOPLE_DO)),
     ],
     ids=lambda options: " ".join(filter(None, (options.program, options.strategy, options.gpu, options.model))),
@@ -239,6 +240,19 @@ def test_what_is_told_to_fit_has_that_peak_when_it_is_asked_for(options: Estimat
     told = estimate(_changed(options, " ".join(memory.nearest_options).split())).report.memory
     assert told.peak == memory.nearest_peak
     assert told.fits
+
+
+@pytest.mark.parametrize(
+    ("gpu", "memory", "is_told"), [("A100", None, True), ("A100", "80G", False), ("H100", None, False)]
+)
+def test_of_a_name_of_two_sizes_the_nearest_says_which_where_one_is_too_small(
+    gpu: str, memory: str | None, is_told: bool
+) -> None:
+    """An A100 has 80 GB or 40; what fits into the first alone was told to fit, and asked for again was left open."""
+    options = EstimateOptions(model="llama-1b", gpu=gpu, memory=memory, batch_size=16, activation_checkpointing=True)
+    nearest = estimate(options).report.memory.nearest_options
+    assert nearest
+    assert ("--memory 80G" in nearest) is is_told
 
 
 def test_more_gpus_are_not_told_where_the_program_has_not_the_strategy() -> None:

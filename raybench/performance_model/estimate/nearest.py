@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from raybench.performance_model.estimate.forms import most_peak
-from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.estimate.request import EstimateRequest, sure_bytes
 from raybench.performance_model.memory.rank import estimate_memory
 from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
 from raybench.performance_model.programs.taken import decided_anew, refused
@@ -41,4 +41,13 @@ def nearest_of(request: EstimateRequest) -> NearestFit | None:
         peak_of=peak_of,
         recomputes_anyway=request.setup.checkpointing and not asked.setup.checkpointing,
     )
-    return nearest_fit(ask, request.sure_bytes)
+    found = nearest_fit(ask, request.sure_bytes)
+    return None if found is None else _of_its_size(found, request)
+
+
+def _of_its_size(found: NearestFit, request: EstimateRequest) -> NearestFit:
+    """With the memory of the GPU said, where others of that name have too little for it."""
+    peak, gpu = found.run.peak, request.gpu
+    if gpu is None or peak is None or all(peak <= sure_bytes(size) for size in request.other_sizes):
+        return found
+    return replace(found, options=(*found.options, f"--memory {gpu.memory_gb:g}G"))

@@ -59,7 +59,8 @@ class MemoryParts(PlainPart):
     ``nearest_peak``; none where nothing that was tried does. ``largest_batch_size`` fits whatever is not said;
     ``lean_batch_size``, where it is larger, with ``lean_is``. ``recomputed_peak``: the least with activations computed
     again, where it fits only so and nobody says it. ``other_device_bytes``: of GPUs that have the same name, where it
-    hangs on which is meant.
+    hangs on which is meant. ``least_needed``: of ``least_peak`` what PyTorch's allocator cannot let go of, where it may
+    fit by that alone.
     """
 
     parameters: int
@@ -86,6 +87,7 @@ class MemoryParts(PlainPart):
     lean_is: str = ""
     recomputed_peak: int | None = None
     other_device_bytes: tuple[int, ...] = ()
+    least_needed: int | None = None
 
     @property
     def gradients_come_and_go(self) -> bool:

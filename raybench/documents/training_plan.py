@@ -19,7 +19,8 @@ class TrainingWay(PlainPart):
 
     ``fits`` is None where that hangs on them; ``why_not`` says why it is not the best. ``command`` trains so, and
     ``launch`` has what it is started with by what people train with themselves.
-    ``measured_by``: runs of this way whose figures stand here in place of the estimate.
+    ``measured_by``: runs of this way whose figures stand here in place of the estimate. ``least_needed``: of
+    ``least_peak`` what PyTorch's allocator cannot let go of, where it may fit by that alone.
     """
 
     strategy: str
@@ -48,6 +49,7 @@ class TrainingWay(PlainPart):
     measured_by: tuple[str, ...] = ()
     expert_tensor_parallel: int | None = None  # ranks that each expert is cut over, where experts are
     recompute_modules: tuple[str, ...] = ()  # of each block, by Megatron-LM
+    least_needed: int | None = None
 
     @property
     def is_cut(self) -> bool:

@@ -14,6 +14,7 @@ from raybench.documents.run.result import RunResult
 from raybench.peers.findings import with_peers
 from raybench.reports.html import render_html
 from raybench.reports.markdown import render_markdown
+from raybench.reports.terminal.comment import cut
 from raybench.reports.terminal.report import print_document, run_files
 from tests.found import found
 
@@ -203,3 +204,19 @@ def test_repeats_give_mean_and_spread() -> None:
     text = printed(run_result(sweep(points=(repeated,))))
     assert "1K: 2 launches, mean 2000.00 us, stddev 1414.21 us (71%), 1000.00 to 3000.00 us" in text
     assert "launches, mean" not in printed(run_result(sweep(points=(point(1024),))))
+
+
+@pytest.mark.parametrize(
+    ("length", "shown"),
+    [
+        (44, "takes 22,898,726 to 46,050,333 USD, to train"),
+        (43, "takes 22,898,726 to 46,050,333 USD, to t..."),  # of a word some letters do
+        (34, "takes 22,898,726 to 46,050,333 ..."),
+        (33, "takes 22,898,726 to 46,050,333..."),
+        (32, "takes 22,898,726 to..."),  # not 46,050,33...
+        (20, "takes 22,898,726 ..."),
+        (18, "takes..."),  # not 22,898,72...
+    ],
+)
+def test_a_text_that_is_cut_has_no_part_of_a_figure(length: int, shown: str) -> None:
+    assert cut("takes 22,898,726 to 46,050,333 USD, to train", length) == shown

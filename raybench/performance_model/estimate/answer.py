@@ -96,6 +96,17 @@ class Estimate:
         )
 
     @property
+    def least_needed(self) -> int | None:
+        """What that form cannot do without, where it may fit and its peak is more than there is; else None.
+
+        The rest of the peak is blocks that PyTorch's allocator lets go of before it fails.
+        """
+        limit = self.request.memory_bytes
+        if limit is None or self.fits is not None or self.least_peak <= limit:
+            return None
+        return (self.least_memory if self.recomputed is None else self.recomputed).needed
+
+    @property
     def likely_peak(self) -> int:
         """The same of the request as it stands, by which published figures are judged: between least and most.
 

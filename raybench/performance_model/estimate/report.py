@@ -148,6 +148,7 @@ def _memory(estimate: Estimate) -> MemoryParts:
         lean_batch_size=lean.lean if lean else None,
         lean_is=lean.lean_is if lean else "",
         least_peak=estimate.least_peak,
+        least_needed=estimate.least_needed,
         likely_peak=estimate.likely_peak,
         nearest_options=nearest.options if nearest else (),
         nearest_peak=nearest.run.peak if nearest else None,

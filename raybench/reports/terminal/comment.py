@@ -57,7 +57,15 @@ def comment(text: str, width: int, style: str = "") -> Iterator[Line]:
 def cut(text: str, width: int) -> str:
     """Text of at most so many characters; what is left out is marked."""
     shown = printable(text)
-    return shown if len(shown) <= width else f"{shown[: max(width - 3, 0)]}..."
+    return shown if len(shown) <= width else f"{beginning(shown, max(width - 3, 0))}..."
+
+
+def beginning(text: str, length: int) -> str:
+    """Not more than so many characters, and no part of a figure, which would read as a smaller one."""
+    kept = text[:length]
+    _, space, last = kept.rpartition(" ")
+    is_part = bool(space) and not text[length : length + 1].isspace() and any(map(str.isdigit, last))
+    return kept[: -len(last)].rstrip() if is_part and len(kept) < len(text) else kept
 
 
 def verdict_lines(report: Report, width: int, most: int | None = None) -> list[Line]:

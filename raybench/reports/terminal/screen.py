@@ -6,7 +6,7 @@ from pathlib import Path
 from raybench.reports.model import Block, Notes, Report, Table
 from raybench.reports.terminal.block import block_lines
 from raybench.reports.terminal.columns import Line
-from raybench.reports.terminal.comment import comment, cut, file_line, style_of, verdict_lines
+from raybench.reports.terminal.comment import beginning, comment, cut, file_line, style_of, verdict_lines
 from raybench.reports.text import printable
 
 _SCREEN = 23  # lines of a terminal, less the prompt
@@ -38,7 +38,7 @@ def _first_of(texts: Iterable[list[Line]], most: int, width: int) -> list[Line]:
         found += lines[:room]
         if len(lines) > room > 0:
             *lead, (text, style) = found[-1]
-            found[-1] = (*lead, (f"{text[: width - 5]}...", style))
+            found[-1] = (*lead, (f"{beginning(text, width - 5)}...", style))
     return found
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from raybench.performance_model.ways.way import Way
 
 Range = tuple[float, float]
+_MILLION = 1e6
 _BY_WEIGHT = ("ok", "unknown", "critical")
 
 
@@ -86,7 +87,8 @@ def judged(
     open_ones = [name for name, verdict in verdicts if verdict == "unknown"]
     lead = f"misses {' and '.join(missed)}: " if missed else ""
     if open_ones and not missed:
-        may_fit = "may fit, too near to tell: " if request.is_known else "may fit, with the leanest kernels and loss: "
+        is_near = request.is_known or best.least_needed is not None
+        may_fit = "may fit, too near to tell: " if is_near else "may fit, with the leanest kernels and loss: "
         lead = may_fit if "fits" in open_ones else f"may miss {' and '.join(open_ones)}: "
     verdict = "critical" if missed else "unknown" if open_ones else "ok"
     return Conclusion(verdict=verdict, reason=lead + _figures(best, request))  # type: ignore[arg-type]  # as above
@@ -112,8 +114,13 @@ def _figures(best: "TrainingWay", request: "EstimateRequest") -> str:
     if best.hours:
         text.append(f"{_span(best.hours)} in all")
     if best.cost and request.price:
-        text.append(f"{amounts(best.cost)} {request.price.currency}")
+        text.append(f"{_in_short(best.cost)} {request.price.currency}")
     return ", ".join(text)
+
+
+def _in_short(pair: Range) -> str:
+    """Money: ``22.9M to 46.1M`` of millions, of which three digits are more than is known."""
+    return " to ".join(map(short_number, pair)) if pair[1] >= _MILLION else amounts(pair)
 
 
 def _size(best: "TrainingWay", request: "EstimateRequest") -> str:
@@ -123,9 +130,10 @@ def _size(best: "TrainingWay", request: "EstimateRequest") -> str:
         return f"{peak:.0f} GiB"
     left = round(memory / 2**30) - round(peak)
     told = [f"{left} left"] if left > 0 else []
-    if left <= 0 and best.least_peak < best.peak:
-        least = f"{best.least_peak / 2**30:.0f}"
-        told.append(f"{least} at least" if request.is_known else f"{least} with fused kernels and loss")
+    if best.least_needed is not None:
+        told.append(f"{best.least_needed / 2**30:.0f} without the allocator's cache")
+    elif left <= 0 and best.least_peak < best.peak:
+        told.append(f"{best.least_peak / 2**30:.0f} at least")
     return f"{peak:.0f} of {memory / 2**30:.0f} GiB" + (f" ({', '.join(told)})" if told else "")
 
 

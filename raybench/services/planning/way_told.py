@@ -26,6 +26,7 @@ def way_told(known: "Reckoned", best: "Way", request: "EstimateRequest", asked: 
         accumulation=one.request.accumulation,
         peak=one.peak,
         least_peak=one.least_peak,
+        least_needed=one.least_needed if way.fits is None else None,
         fits=way.fits,
         tokens_per_second=one.tokens_per_second,
         mfu=one.mfu,

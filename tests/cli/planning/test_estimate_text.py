@@ -265,3 +265,23 @@ def test_what_stays_and_what_comes_and_goes_is_the_memory_that_is_told(times: in
     assert ("gradients" in parts, bool(with_gradients)) == (times > 1, times == 1)
     memory = json.loads(CliRunner().invoke(command, [*asked, "--json"]).stdout)["memory"]
     assert sum(map(float, parts.values())) + float(goes) == pytest.approx(memory["allocated"] / 2**30, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("options", "is_cached"),
+    [
+        (("--model", "llama-405b", "--world-size", "512", "--node-type", "p5.48xlarge", "--strategy", "fsdp"), True),
+        (("--model", "llama-8b", "--lora-rank", "16", "--world-size", "1", "--gpu", "4090"), False),
+    ],
+)
+def test_what_may_fit_says_what_it_fits_by(options: tuple[str, ...], is_cached: bool) -> None:
+    """Of 79 GiB 83 "with the leanest kernels and loss" may fit by what the allocator lets go of alone."""
+    asked = (*options, "--activation-checkpointing")
+    memory = answer(*asked, code=3)["memory"]
+    text = CliRunner(env={"COLUMNS": "500"}).invoke(command, asked).stdout.partition("\n")[0]
+    at_least = f"{(memory['least_needed'] or 0) / 2**30:.2f} GiB at the least"
+    assert (f"it may fit: {at_least}, " in text) is is_cached
+    assert ("with what PyTorch's allocator holds besides" in text) is is_cached
+    assert ("with the leanest kernels and loss" in text) is not is_cached
+    assert (memory["least_peak"] > memory["device_bytes"]) is is_cached
+    assert (memory["least_needed"] or memory["least_peak"]) <= memory["device_bytes"]

@@ -1,6 +1,7 @@
 """The ways of ``raybench plan``: the best first, with room, each with its micro-batch; what is near where none fits."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -356,3 +357,49 @@ def test_what_is_said_is_not_told_to_decide_whether_it_fits() -> None:
     said = planned(*asked, "--kernels", "plain", "--sequence-length", "5000", code=3)["reason"]
     assert "kernels and loss" not in said
     assert "too near to tell" in said
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_cached"),
+    [
+        (
+            (
+                "llama-70b",
+                "--method",
+                "qlora",
+                "--gpu",
+                "a100-40gb",
+                "--gpus-per-node",
+                "2",
+                "--sequence-length",
+                "3072",
+            ),
+            True,
+        ),
+        (("llama-8b", "--method", "lora", "--gpu", "4090", "--gpus-per-node", "1"), False),
+    ],
+)
+def test_what_may_fit_by_what_the_allocator_lets_go_of_alone_is_told_so(
+    asked: tuple[str, ...], is_cached: bool
+) -> None:
+    """Of 39 GiB 42 were told to be 40 "with fused kernels and loss", which is no less than there is."""
+    plan = planned(*asked, code=3)
+    best, device = plan["ways"][0], plan["device_bytes"]
+    assert best["fits"] is None
+    assert (best["least_peak"] > device) is is_cached
+    if is_cached:
+        assert best["least_needed"] <= device
+        assert f" GiB ({best['least_needed'] / 2**30:.0f} without the allocator's cache)" in plan["reason"]
+        assert plan["reason"].startswith("may fit, too near to tell: ")
+    else:
+        assert best["least_needed"] is None
+        assert f" GiB ({best['least_peak'] / 2**30:.0f} at least)" in plan["reason"]
+        assert plan["reason"].startswith("may fit, with the leanest kernels and loss: ")
+
+
+def test_a_verdict_has_millions_in_short() -> None:
+    """46,050,333 USD were cut to 46,050,33..."""
+    asked = ("llama-70b", "--nodes", "64", "--node-type", "p5.48xlarge")
+    reason = planned(*asked, "--tokens", "15T")["reason"]
+    assert re.search(r", \d\d\.\dM to \d\d\.\dM USD$", reason)
+    assert re.search(r", \d{3},\d{3} to \d{3},\d{3} USD$", planned(*asked, "--tokens", "200B")["reason"])

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from raybench.services.planning.options import PlanOptions
 
 _MOST_TIMES_NODES = 64
+_FULL_NODE = 8  # GPUs
 Changes = dict[str, str | int]  # options of raybench plan
 Best = Callable[["PlanOptions"], str | None]  # a plan's best way in words; None: it has none that fits
 _FUSED: Changes = {"kernels": "fused", "loss": "fused"}
@@ -52,10 +53,17 @@ def _fused(options: "PlanOptions") -> Changes:
 
 
 def _with_small_moments(options: "PlanOptions") -> list[Changes]:
-    """What costs no node, and little of the result."""
+    """What costs no node, and little of the result; then weights without fp32 copies as well.
+
+    As those do who tune a 7B model whole on one GPU (torchtune/recipes/configs/llama3_1/8B_full_single_device.yaml:
+    dtype bf16, PagedAdamW8bit).
+    """
     if options.machine.optimizer not in ("adam", "adamw"):
         return []
-    return [changes | {"optimizer": "adamw-8bit"} for changes in ({}, _fused(options))]
+    small: Changes = {"optimizer": "adamw-8bit"}
+    has_copies = options.method == "full" and options.machine.parameter_dtype is None
+    narrow = [small | {"parameter_dtype": "bf16"}] if has_copies else []
+    return [fused | changes for changes in (small, *narrow) for fused in ({}, _fused(options))]
 
 
 def _option(name: str) -> str:
@@ -63,10 +71,11 @@ def _option(name: str) -> str:
 
 
 def _nodes(options: "PlanOptions") -> list[Changes]:
-    """More GPUs in the node, where it is not one that is sold as a whole, then more nodes."""
+    """More GPUs in the node, where it is not one that is sold as a whole, then more nodes, full ones if that is so."""
     has = options.machine.gpus_per_node if options.nodes == 1 and options.machine.node_type is None else None
-    more: list[Changes] = [{"gpus_per_node": count} for count in (2, 4, 8) if has and count > has]
-    more += [{"nodes": options.nodes * 2**power} for power in range(1, _MOST_TIMES_NODES.bit_length())]
+    more: list[Changes] = [{"gpus_per_node": count} for count in (2, 4, _FULL_NODE) if has and count > has]
+    full: Changes = {"gpus_per_node": _FULL_NODE} if more else {}
+    more += [full | {"nodes": options.nodes * 2**power} for power in range(1, _MOST_TIMES_NODES.bit_length())]
     return [*more, *(_fused(options) | changes for changes in more)]
 
 

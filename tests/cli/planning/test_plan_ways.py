@@ -171,7 +171,7 @@ def test_ranks_on_some_of_a_node_s_gpus_use_the_adapters_beside_them() -> None:
         (("llama-405b", *P5), 2),  # more nodes, or adapters
         (("mixtral-8x7b", "--node-type", "p5.48xlarge"), 3),  # Adam in 8 bits alone was told
         (("deepseek-v3", *P5, "--samples-per-step", "16"), 1),  # more nodes with as many more samples
-        (("llama-8b", "--gpu", "H100", "--gpus-per-node", "1"), 2),
+        (("llama-8b", "--gpu", "H100", "--gpus-per-node", "1"), 3),
         (("llama-70b", "--gpu", "RTX4090", "--gpus-per-node", "1", "--method", "qlora"), 1),
         (("llama-70b", "--gpu", "RTX4090", "--gpus-per-node", "2", "--method", "qlora", "--sequence-length", "512"), 1),
     ],
@@ -357,6 +357,27 @@ def test_what_is_said_is_not_told_to_decide_whether_it_fits() -> None:
     said = planned(*asked, "--kernels", "plain", "--sequence-length", "5000", code=3)["reason"]
     assert "kernels and loss" not in said
     assert "too near to tell" in said
+
+
+@pytest.mark.parametrize(
+    ("said", "is_named"),
+    [((), True), (("--parameter-dtype", "fp32"), False), (("--optimizer", "momentum"), False)],
+)
+def test_weights_without_fp32_copies_are_named_before_more_gpus(said: tuple[str, ...], is_named: bool) -> None:
+    """Many tune 7B whole on one GPU so; a plan named a second GPU and LoRA alone."""
+    asked = ("mistral-7b", "--gpu", "A100-80GB", "--gpus-per-node", "1", *said)
+    reason = planned(*asked, code=1)["reason"]
+    words = "nearest that does: --optimizer adamw-8bit --parameter-dtype bf16 (ddp: "
+    assert (words in reason) is is_named
+    assert "--gpus-per-node 2 (" in reason
+
+
+def test_more_than_a_node_s_gpus_are_in_full_nodes() -> None:
+    """Sixteen nodes of one GPU each were told."""
+    asked = ("llama-70b", "--gpu", "H100", "--gpus-per-node", "1")
+    assert "--gpus-per-node 8 --nodes 2 (" in planned(*asked, code=1)["reason"]
+    asked = ("llama-405b", "--gpu", "H100", "--gpus-per-node", "4", "--nodes", "2")  # nodes that somebody has
+    assert re.search(r"does: --nodes \d+ \(", planned(*asked, code=1)["reason"])
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.parallel.part import bubble_share
 from raybench.performance_model.step.bounds import computation_of, fitted_steps, peak_tflops
+from raybench.performance_model.step.links import linked_layout
 from raybench.performance_model.step.traffic import training_traffic
 
 
@@ -19,7 +20,9 @@ def fastest_tokens_per_second(request: EstimateRequest, samples: int, most: int)
     setup = replace(request.setup, batch_size=most)
     asked = replace(request, setup=setup, accumulation=times)
     efficiency = computation_of(asked)
-    traffic = training_traffic(asked.model, setup, asked.layout, accumulation=times, reduce_bytes=asked.reduce_bytes)
+    traffic = training_traffic(
+        asked.model, setup, linked_layout(asked), accumulation=times, reduce_bytes=asked.reduce_bytes
+    )
     steps = fitted_steps(replace(asked, efficiency=efficiency), traffic, peak_tflops(asked))
     least = [fastest.least for fastest, _ in steps]
     if not least:

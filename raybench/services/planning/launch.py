@@ -37,6 +37,7 @@ _SYNC_EACH = '{"gradient_accumulation_kwargs":{"sync_each_batch":true}}'  # with
 _FP8 = "fp8: linear layers of Transformer Engine or torchao, in the model itself"
 _OF_BYTES = {4: "float32", 2: "bfloat16"}
 _TRAINED = ("adamw", "adam", "sgd")  # optimizers of raybench train
+_HOPPERS = ("H100", "H200", "H800", "H20", "H20-3e", "GH200")
 _USUAL_RANK = 16  # of LoRA there
 
 
@@ -203,5 +204,14 @@ def _adapter_lines(way: "Way") -> tuple[str, ...]:
     words += "" if one.setup.adapter_dropout else " --lora_dropout 0"
     if is_packed(one):
         words += f" --max_length {one.setup.sequence_length} --packing True"
-        words += " --attn_implementation flash_attention_2" if one.setup.flash_attention else ""  # else stored scores
+        words += f" --attn_implementation {_attention(one)}" if one.setup.flash_attention else ""  # else stored scores
     return (words,)
+
+
+def _attention(one: "EstimateRequest") -> str:
+    """FlashAttention-2 has no sinks, as gpt-oss has; on Hopper another kernel does (trl/examples/scripts/sft_gpt_oss.py).
+
+    transformers/models/gpt_oss/modeling_gpt_oss.py has it in _compatible_flash_implementations.
+    """
+    on_hopper = one.gpu is not None and one.gpu.name.split()[0] in _HOPPERS
+    return "kernels-community/vllm-flash-attn3" if one.model.family == "gpt_oss" and on_hopper else "flash_attention_2"

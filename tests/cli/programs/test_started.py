@@ -117,6 +117,19 @@ def test_a_model_that_an_older_torchtitan_has_no_file_of_is_said(release: str, h
     assert ("beside a file of your own (--job.config_file)" in plan["launch"][1]) is not has_file
 
 
+@pytest.mark.parametrize(
+    ("model", "gpu", "kernel"),
+    [
+        ("gpt-oss-20b", "H100", "kernels-community/vllm-flash-attn3"),
+        ("gpt-oss-20b", "A100-80GB", "flash_attention_2"),
+        ("llama-8b", "H100", "flash_attention_2"),
+    ],
+)
+def test_gpt_oss_is_started_with_a_kernel_that_has_its_sinks(model: str, gpu: str, kernel: str) -> None:
+    plan = planned(model, "--gpu", gpu, "--gpus-per-node", "8", "--method", "lora")
+    assert any(line.endswith(f" --attn_implementation {kernel}") for line in plan["launch"] + plan["ways"][0]["launch"])
+
+
 @pytest.mark.parametrize(("program", "is_apart"), [("deepspeed-chat", True), ("llama-factory", False)])
 def test_what_the_words_of_a_program_do_not_say_stands_beside_them(program: str, is_apart: bool) -> None:
     plan = planned(*ON_32, "--program", program)

@@ -17,8 +17,11 @@ MACHINES: dict[str, dict[str, Any]] = {
     "llama-70b": {"model": "llama-70b", "world_size": 16, "node_type": "p5.48xlarge"},
     "mixtral-8x7b": {"model": "mixtral-8x7b", "world_size": 16, "node_type": "p4d.24xlarge"},
     "Qwen3-30B-A3B": {"model": "Qwen/Qwen3-30B-A3B", "world_size": 16, "gpu": "B200", "nics": 8, "nic_gbit": 400.0},
+    "a rack": {"model": "Qwen/Qwen3-30B-A3B", "world_size": 16, "gpus_per_node": 4, "gpu": "GB200"},
+    "a rack with its NICs": {"model": "llama-70b", "world_size": 16, "gpus_per_node": 4, "gpu": "GB300", "nics": 4,
+                             "nic_gbit": 800.0},
     "a fabric that nobody says": {"model": "llama-8b", "world_size": 16, "gpu": "RTX 4090", "memory": "80G"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MACHINES)

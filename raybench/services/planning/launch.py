@@ -209,7 +209,7 @@ def _adapter_lines(way: "Way") -> tuple[str, ...]:
 
 
 def _attention(one: "EstimateRequest") -> str:
-    """FlashAttention-2 has no sinks, as gpt-oss has; on Hopper another kernel does (trl/examples/scripts/sft_gpt_oss.py).
+    """FlashAttention-2 has no sinks, as gpt-oss has; on Hopper another kernel does (trl's sft_gpt_oss.py).
 
     transformers/models/gpt_oss/modeling_gpt_oss.py has it in _compatible_flash_implementations.
     """

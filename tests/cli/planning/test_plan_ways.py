@@ -408,9 +408,7 @@ def test_more_than_a_node_s_gpus_are_in_full_nodes() -> None:
         (("llama-8b", "--method", "lora", "--gpu", "4090", "--gpus-per-node", "1"), False),
     ],
 )
-def test_what_may_fit_by_what_the_allocator_lets_go_of_alone_is_told_so(
-    asked: tuple[str, ...], is_cached: bool
-) -> None:
+def test_what_fits_by_what_the_allocator_lets_go_of_is_told_so(asked: tuple[str, ...], is_cached: bool) -> None:
     """Of 39 GiB 42 were told to be 40 "with fused kernels and loss", which is no less than there is."""
     plan = planned(*asked, code=3)
     best, device = plan["ways"][0], plan["device_bytes"]

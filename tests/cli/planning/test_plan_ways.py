@@ -361,7 +361,7 @@ def test_what_is_said_is_not_told_to_decide_whether_it_fits() -> None:
 
 @pytest.mark.parametrize("gpu", ["GB200", "GB300"])
 def test_a_rack_is_planned_without_a_word_of_its_nics(gpu: str) -> None:
-    """Ways that cut the model were bounded by NICs between the trays of a rack, which NVLink joins: none was planned."""
+    """Ways that cut the model were bounded by NICs between trays of a rack, which NVLink joins: the plan refused."""
     plan = planned("llama-8b", "--nodes", "2", "--gpu", gpu, "--gpus-per-node", "4")
     assert plan["ways"][0]["fits"]
     assert plan["ways"][0]["tokens_per_second"]

@@ -60,7 +60,8 @@ class MemoryParts(PlainPart):
     ``lean_batch_size``, where it is larger, with ``lean_is``. ``recomputed_peak``: the least with activations computed
     again, where it fits only so and nobody says it. ``other_device_bytes``: of GPUs that have the same name, where it
     hangs on which is meant. ``least_needed``: of ``least_peak`` what PyTorch's allocator cannot let go of, where it may
-    fit by that alone.
+    fit by that alone. ``experts_left_by``: who may leave experts of a packed base in 16 bits, as ``peak``
+    has them, where it hangs on that.
     """
 
     parameters: int
@@ -88,6 +89,7 @@ class MemoryParts(PlainPart):
     recomputed_peak: int | None = None
     other_device_bytes: tuple[int, ...] = ()
     least_needed: int | None = None
+    experts_left_by: str = ""
 
     @property
     def gradients_come_and_go(self) -> bool:

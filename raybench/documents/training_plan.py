@@ -20,7 +20,8 @@ class TrainingWay(PlainPart):
     ``fits`` is None where that hangs on them; ``why_not`` says why it is not the best. ``command`` trains so, and
     ``launch`` has what it is started with by what people train with themselves.
     ``measured_by``: runs of this way whose figures stand here in place of the estimate. ``least_needed``: of
-    ``least_peak`` what PyTorch's allocator cannot let go of, where it may fit by that alone.
+    ``least_peak`` what PyTorch's allocator cannot let go of, where it may fit by that alone. ``experts_left_by``: who
+    may leave experts of a packed base in 16 bits, as ``peak`` has them, where it hangs on that.
     """
 
     strategy: str
@@ -50,6 +51,7 @@ class TrainingWay(PlainPart):
     expert_tensor_parallel: int | None = None  # ranks that each expert is cut over, where experts are
     recompute_modules: tuple[str, ...] = ()  # of each block, by Megatron-LM
     least_needed: int | None = None
+    experts_left_by: str = ""
 
     @property
     def is_cut(self) -> bool:

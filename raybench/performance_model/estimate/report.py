@@ -149,6 +149,7 @@ def _memory(estimate: Estimate) -> MemoryParts:
         lean_is=lean.lean_is if lean else "",
         least_peak=estimate.least_peak,
         least_needed=estimate.least_needed,
+        experts_left_by=estimate.request.experts_left_by if fits is None else "",
         likely_peak=estimate.likely_peak,
         nearest_options=nearest.options if nearest else (),
         nearest_peak=nearest.run.peak if nearest else None,

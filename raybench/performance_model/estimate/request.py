@@ -12,6 +12,7 @@ from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.memory.rank import SHORT_SHARE
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.programs.program import Fact, Program
+from raybench.performance_model.programs.releases_of_transformers import LOOSE_EXPERTS
 from raybench.performance_model.setup.kernels import Loss
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.attention import is_before_flash
@@ -150,6 +151,12 @@ class EstimateRequest:
         is_known = "packs_experts" in self.said or any(fact.name == "packs_experts" for fact in self.taken)
         is_packed = setup.quantized and setup.packing != "gptq" and setup.packs_experts
         return is_packed and self.model.experts > 0 and not is_known
+
+    @property
+    def experts_left_by(self) -> str:
+        """Who may leave them so: ``transformers from 5 on``; empty: nobody."""
+        since = "" if self.model.family in LOOSE_EXPERTS else " from 5 on"
+        return f"transformers{since}" if self.may_leave_experts else ""
 
     @property
     def is_known(self) -> bool:

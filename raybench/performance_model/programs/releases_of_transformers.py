@@ -79,11 +79,15 @@ FROZEN_INPUTS: tuple[Fact, ...] = (
     Fact(name="frozen_inputs", value="kept", methods=("qlora",), releases=until("4.43"), is_open=True,
          source="bitsandbytes/autograd/_functions.py, MatMul4Bit: inputs saved up to 0.43.1 (July 2024)"),
 )  # fmt: skip
+LOOSE_EXPERTS = ("gpt_oss", "llama4_text")  # of transformers 4 as well
 # bitsandbytes packs linear layers. Experts are such up to transformers 4, but for models that never had any (dbrx), and
 # one parameter of three dimensions since: then some programs pack them by themselves, and which do is not known.
 PACKED_EXPERTS: tuple[Fact, ...] = (
     Fact(name="packs_experts", value=False, methods=("qlora",), families=("dbrx", "granitemoe", "granitemoeshared"),
          source="transformers/models/dbrx/modeling_dbrx.py, DbrxExpertGLU: nn.Parameter, which bitsandbytes leaves"),
+    Fact(name="packs_experts", value=False, methods=("qlora",), families=LOOSE_EXPERTS, releases=until("5"),
+         source="transformers/models/gpt_oss/modeling_gpt_oss.py, GptOssExperts, and models/llama4/modeling_llama4.py, "
+         "Llama4TextExperts: nn.Parameter since they are there"),
     Fact(name="packs_experts", value=True, methods=("qlora",), releases=until("5"),
          source="transformers/models/mixtral/modeling_mixtral.py: a list of nn.Linear up to 4"),
 )  # fmt: skip

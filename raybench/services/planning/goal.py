@@ -87,11 +87,19 @@ def judged(
     open_ones = [name for name, verdict in verdicts if verdict == "unknown"]
     lead = f"misses {' and '.join(missed)}: " if missed else ""
     if open_ones and not missed:
-        is_near = request.is_known or best.least_needed is not None
-        may_fit = "may fit, too near to tell: " if is_near else "may fit, with the leanest kernels and loss: "
-        lead = may_fit if "fits" in open_ones else f"may miss {' and '.join(open_ones)}: "
+        lead = (
+            f"may fit, {_by_what(best, request)}: " if "fits" in open_ones else f"may miss {' and '.join(open_ones)}: "
+        )
     verdict = "critical" if missed else "unknown" if open_ones else "ok"
     return Conclusion(verdict=verdict, reason=lead + _figures(best, request))  # type: ignore[arg-type]  # as above
+
+
+def _by_what(best: "TrainingWay", request: "EstimateRequest") -> str:
+    """What has to be so for a way to fit that may."""
+    if best.experts_left_by:
+        return f"with experts in few bits ({best.experts_left_by} leaves them in 16)"
+    is_near = request.is_known or best.least_needed is not None
+    return "too near to tell" if is_near else "with the leanest kernels and loss"
 
 
 def _in_time(hours: Range | None, goal: Goal) -> str:

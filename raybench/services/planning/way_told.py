@@ -27,6 +27,7 @@ def way_told(known: "Reckoned", best: "Way", request: "EstimateRequest", asked: 
         peak=one.peak,
         least_peak=one.least_peak,
         least_needed=one.least_needed if way.fits is None else None,
+        experts_left_by=one.request.experts_left_by if way.fits is None else "",
         fits=way.fits,
         tokens_per_second=one.tokens_per_second,
         mfu=one.mfu,

@@ -285,3 +285,17 @@ def test_what_may_fit_says_what_it_fits_by(options: tuple[str, ...], is_cached: 
     assert ("with the leanest kernels and loss" in text) is not is_cached
     assert (memory["least_peak"] > memory["device_bytes"]) is is_cached
     assert (memory["least_needed"] or memory["least_peak"]) <= memory["device_bytes"]
+
+
+@pytest.mark.parametrize(("program", "is_open"), [((), True), (("--program", "transformers==4.57"), False)])
+def test_where_it_hangs_on_experts_they_are_named(program: tuple[str, ...], is_open: bool) -> None:
+    """29 to 179 GiB were told to be by kernels and loss, which change three of them."""
+    asked = ("--model", "mixtral-8x7b", "--qlora", "--lora-rank", "16", "--gpu", "A100-80GB", "--world-size", "1")
+    asked = (*asked, "--activation-checkpointing", *program)
+    text = CliRunner(env={"COLUMNS": "500"}).invoke(command, asked).stdout.partition("\n")[0]
+    by = r"GiB with experts in few bits, .* GiB with them in 16, as transformers from 5 on leaves them"
+    assert bool(re.search(by, text)) is is_open
+    assert ("say --program and its release, or " in text) is is_open
+    assert answer(*asked, code=3 if is_open else 0)["memory"]["experts_left_by"] == (
+        "transformers from 5 on" if is_open else ""
+    )

@@ -82,3 +82,12 @@ def test_a_screen_has_what_a_program_takes_more(faster: float, slower: float, mo
     blocks = plan_screen(replace(plan, other_programs=(other,)), Asked()).blocks
     texts = [note.text for block in blocks if isinstance(block, Notes) for note in block.items]
     assert [text.endswith(told) for text in texts if text.startswith("not said: ")] == [True]
+
+
+def test_a_plan_that_hangs_on_experts_names_them() -> None:
+    asked = ("mixtral-8x7b", "--qlora", "--gpu", "A100-80GB", "--gpus-per-node", "1")
+    reason = planned(*asked, code=3)["reason"]
+    assert reason.startswith("may fit, with experts in few bits (transformers from 5 on leaves them in 16): ")
+    known = planned(*asked, "--program", "transformers==4.57")
+    assert known["ways"][0]["fits"]
+    assert not known["ways"][0]["experts_left_by"]

@@ -150,3 +150,15 @@ def test_a_model_that_each_gpu_gathers_to_be_saved_needs_room_beside_its_shards(
         whole = 4 * found.request.model.parameters
         assert found.memory.allocated == pytest.approx(whole * (1 + 3 / ranks), rel=0.01)
     assert found.fits is fits
+
+
+@pytest.mark.parametrize(
+    ("model", "is_packed"), [("gpt-oss-20b", False), ("llama-4-scout", False), ("mixtral-8x7b", True)]
+)
+def test_experts_of_one_parameter_are_not_packed_by_transformers_4(model: str, is_packed: bool) -> None:
+    """GptOssExperts and Llama4TextExperts have been parameters of three dimensions since they are there."""
+    found = told(model, "h200", **QLORA, program="transformers==4.57")
+    assert found.request.setup.packs_experts is is_packed
+    assert not found.request.experts_left_by
+    unsaid = told(model, "h200", **QLORA)
+    assert unsaid.request.experts_left_by == ("transformers from 5 on" if is_packed else "transformers")

@@ -190,6 +190,12 @@ def _may_fit(estimate: EstimateReport, least: int, between: str, has: str) -> st
             f"{_nearest(memory, '; fits in any case')}"
         )
     why, to_tell = _why_unclear(estimate, least)
+    if memory.experts_left_by:
+        why = (
+            f"{in_gib(least)} with experts in few bits, {in_gib(memory.peak)} with them in 16, as "
+            f"{memory.experts_left_by} leaves them{_likely(memory)}"
+        )
+        to_tell = "say --program and its release, or "
     if memory.least_needed is not None:
         why = f"{in_gib(memory.least_needed)} at the least, {between} with what PyTorch's allocator holds besides"
     return f"it may fit: {why}{has}; {to_tell}measure it{_nearest(memory, '; fits in any case')}"

@@ -35,7 +35,10 @@ def parse_amount(option: str, text: str, least: str) -> int:
 
     Raises UsageError, as ``parse_bytes`` does.
     """
-    byte_count = parse_bytes(text)
+    try:
+        byte_count = parse_bytes(text)
+    except UsageError as error:
+        raise UsageError(f"{option} {error}") from error
     if byte_count < parse_bytes(least):
         unit = f", such as {text.strip()}G" if text.strip().isdecimal() else ""
         raise UsageError(f"{option} {text} is {byte_count} bytes; it must be at least {least}: write its unit{unit}")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raybench.errors import UsageError
-from raybench.units import exact_bytes, format_bytes, format_seconds, parse_bytes
+from raybench.units import exact_bytes, format_bytes, format_seconds, parse_amount, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,12 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 def test_less_than_a_byte_or_a_part_of_one_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="whole number of at least 1 byte"):
         parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["abc", "-1", "0", "nan", "5"])
+def test_a_wrong_amount_names_its_option(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^--memory "):
+        parse_amount("--memory", text, "64M")
 
 
 def test_a_size_beyond_all_machines_is_refused_and_not_a_crash() -> None:

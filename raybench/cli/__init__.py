@@ -4,6 +4,7 @@ Commands live in one module each and are imported only when they are called, so 
 Ray nor torch nor Ansible. The tables below are the list of commands, and the groups that the help shows.
 """
 
+import errno
 import importlib
 import signal
 import sys
@@ -72,6 +73,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "While it runs, and after it failed": ("top", "agent", "diagnose", "collect", "slurm"),
     "Results": ("show", "compare", "baseline", "history", "samples"),
 }
+
+
+_MOST_SHOWN = 200  # characters of a name
 
 
 class LazyGroup(TopicGroup):
@@ -180,4 +184,9 @@ def _run_command() -> int:
     except RaybenchError as error:
         say(f"raybench: {error}")
         return error.exit_code
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        say(f"raybench: '{str(error.filename)[:_MOST_SHOWN]}' is longer than the name of any file")  # of any command
+        return 2
     return 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from raybench.execution.ray_cluster.found_cluster import find_running
-from tests.command import raybench, started
+from tests.command import answer, raybench, started
 
 
 def refused(*arguments: str, environment: dict[str, str] | None = None, forked: bool = False) -> str:
@@ -74,6 +74,27 @@ def test_wrong_files_are_refused_by_name(tmp_path: Path, text: str, message: str
     said = refused("--config", str(path), forked=True)
     assert message in said
     assert str(path) in said
+
+
+_TOO_LONG = "a" * 5000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", _TOO_LONG),
+        ("compare", _TOO_LONG, _TOO_LONG),
+        ("history", _TOO_LONG),
+        ("estimate", "--gpu", "H100", "--model", f"{_TOO_LONG}/x"),
+        ("estimate", "--gpu", "H100", "--result", _TOO_LONG),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2])[:20],
+)
+def test_a_path_longer_than_any_is_refused_without_a_traceback(arguments: tuple[str, ...]) -> None:
+    done = answer(*arguments)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "Traceback" not in done.stderr
 
 
 def test_an_output_folder_that_cannot_be_written_is_refused() -> None:

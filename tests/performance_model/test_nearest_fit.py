@@ -229,6 +229,16 @@ def _samples(options: EstimateOptions) -> int:
             _ALONE, gpu="RTX 4090", model="llama-70b", sequence_length=2048, lora_rank=16, qlora=True, program="unsloth"
         ),
         EstimateOptions(model="llama-70b", gpu="A100", activation_checkpointing=True),
+        EstimateOptions(
+            model="llama-8b",
+            gpu="H100",
+            strategy="fsdp",
+            batch_size=16,
+            reduce_each=False,  # whole gradients, once there are several micro-batches
+            kernels="plain",
+            loss="plain",
+            activation_checkpointing=True,
+        ),
         *(one for one, _ in (*CUT, *AS_PEOPLE_DO)),
     ],
     ids=lambda options: " ".join(filter(None, (options.program, options.strategy, options.gpu, options.model))),

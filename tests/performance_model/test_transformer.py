@@ -63,7 +63,7 @@ def test_lora_counts_each_target_and_trains_two_thirds_of_the_operations() -> No
     assert model.lora_parameters(16) == 39_976_960
     ratio = model.lora_flops_per_token(1, 8, ("q_proj",)) / model.flops_per_token(1)
     assert ratio == pytest.approx(2 / 3, rel=1e-3)
-    with pytest.raises(UsageError, match="no linear layer of llama-2-7b 'query'"):
+    with pytest.raises(UsageError, match=r"no linear layer of llama-2-7b .* 'query'"):
         model.lora_parameters(8, ("query",))
 
 

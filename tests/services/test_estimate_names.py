@@ -43,7 +43,9 @@ def test_a_layer_is_found_by_the_name_that_its_code_has(model: str, name: str, l
 
 
 def test_a_layer_that_no_code_has_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match=r"no linear layer of gpt2 'query_key_values'.*there are.*q_proj"):
+    with pytest.raises(
+        UsageError, match=r"no linear layer of gpt2 \(--lora-targets\) 'query_key_values'.*there are.*q_proj"
+    ):
         estimate(EstimateOptions(model="gpt2", lora_rank=8, lora_targets="query_key_values"))
 
 
@@ -64,7 +66,7 @@ def test_adapters_outside_of_the_blocks_are_said_to_be_left_out() -> None:
     assert request.setup.lora_targets == ("q_proj",)
     told = request.basis["LoRA targets not counted"]
     assert told == "lm_head, embed_tokens: no layer of a block: its adapter is left out"
-    with pytest.raises(UsageError, match=r"no linear layer of llama-3\.1-8b 'lm_head'"):
+    with pytest.raises(UsageError, match=r"no linear layer of llama-3\.1-8b \(--lora-targets\) 'lm_head'"):
         estimate(EstimateOptions(lora_rank=8, lora_targets="lm_head"))
 
 

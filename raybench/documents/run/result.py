@@ -154,4 +154,7 @@ class RunResult(Document, frozen=True, kw_only=True):
 
 def result_file(path: Path) -> Path:
     """The file of a run that is named by its file, or by its folder."""
-    return path / "result.json" if path.is_dir() else path
+    try:
+        return path / "result.json" if path.is_dir() else path
+    except OSError:  # a name longer than any: said where it is read
+        return path

@@ -26,6 +26,8 @@ def nearest_of(request: EstimateRequest) -> NearestFit | None:
         )
         if one.layout.is_cut and not asked.layout.is_cut and "gradient_bytes" not in asked.said:  # as options have it
             one = replace(one, setup=replace(one.setup, gradient_bytes=2 if one.dtype == "fp16" else 4))
+        if "reduces_last" in asked.said:
+            one = replace(one, setup=replace(one.setup, whole_gradients=one.accumulation > 1))
         one = decided_anew(one)
         if one.program is not None and refused(one.program, one) is not None:
             return None

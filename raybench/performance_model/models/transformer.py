@@ -327,7 +327,7 @@ class Transformer:
         linears = {name: size for kind in self.kinds() for name, size in kind.linears().items()}
         for name in targets:
             if name not in linears:
-                raise unknown_name(f"linear layer of {self.name}", name, linears)
+                raise unknown_name(f"linear layer of {self.name} (--lora-targets)", name, linears)
 
     def lora_flops_per_token(self, sequence_length: int, rank: int, targets: tuple[str, ...] = ()) -> float:
         """Operations per token with a frozen base: 4 N (forward, gradient of inputs), 6 N_lora, attention in full."""

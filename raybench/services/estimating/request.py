@@ -113,6 +113,7 @@ def _said(options: "EstimateOptions") -> frozenset[str]:
         "stores_remainders": options.use_precision_aware_optimizer,
         "has_8bit_inner": options.activation_func_fp8_input_store,
         "reduces_each": options.reduce_each,
+        "reduces_last": None if options.reduce_each is None or options.reduce_each else True,
         "vocabulary_multiple": options.vocabulary,
         "bucket_view": options.bucket_view,
         "sequence_parallel": options.sequence_parallel,

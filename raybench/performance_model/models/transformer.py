@@ -65,8 +65,8 @@ class Transformer:
     parallel: bool = False  # attention and the MLP read one norm
 
     # Experts: so many MLPs in a layer (0: one that all tokens pass), of which experts_per_token compute a token; beside
-    # them an MLP of shared_feedforward for all tokens, weighed for each with shared_gate. dense_layers, the first ones,
-    # have an MLP of dense_feedforward and no experts.
+    # them an MLP of shared_feedforward for all tokens, weighed for each with shared_gate. dense_layers, the first ones
+    # or spread evenly between the others (dense_between), have an MLP of dense_feedforward and no experts.
     experts: int = 0
     experts_per_token: float = 0
     shared_feedforward: int = 0
@@ -74,6 +74,7 @@ class Transformer:
     router_biases: bool = False  # one for each expert, in its choice
     dense_layers: int = 0
     dense_feedforward: int = 0
+    dense_between: bool = False
 
     # Multi-token prediction (DeepSeek-V3, section 2.2): the last ``predicting`` of the layers each have before them a
     # product that joins the hidden state with the next token's embedding, three norms, and the output layer once more.

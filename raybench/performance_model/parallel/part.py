@@ -94,9 +94,11 @@ def held_parameters(part: Transformer, layout: Layout, shards: int) -> float:
 
 
 @lru_cache(maxsize=_KEPT_PARTS)
-def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transformer:
+def part_of(model: Transformer, layout: Layout, *, stage: int | None = None) -> Transformer:
     """What a rank of a pipeline's ``stage`` holds before sharding over replicas; the model itself where it is not cut.
 
+    None: of the stage for which all others wait, the first one with the layers of those behind it, which all have
+    experts.
     A tensor rank with whole experts computes its share of the tokens, counted as all tokens with fewer experts each.
     Raises UsageError where the model cannot be cut so.
     """
@@ -106,8 +108,8 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
     ranks, layers = layout.tensor, math.ceil(model.layers / layout.pipeline)
     cut = ModelPart(
         **{one.name: getattr(model, one.name) for one in fields(model)},
-        embeds=stage == 0,
-        scores=stage == layout.pipeline - 1,
+        embeds=not stage,
+        scores=(stage or 0) == layout.pipeline - 1,
         expert_ranks=layout.expert,
         sequence_ranks=layout.context,
         tensor_ranks=ranks,
@@ -121,11 +123,22 @@ def part_of(model: Transformer, layout: Layout, *, stage: int = 0) -> Transforme
         feedforward=math.ceil(model.feedforward / (layout.expert_tensor if model.experts else ranks)),
         experts_per_token=model.experts_per_token * layout.expert_tensor / ranks,
         shared_feedforward=math.ceil(model.shared_feedforward / ranks),
-        dense_layers=min(model.dense_layers, layers) if stage == 0 else 0,
+        dense_layers=_dense_layers(model, layout, stage, layers),
         dense_feedforward=math.ceil(model.dense_feedforward / ranks),
         vocabulary=math.ceil(model.vocabulary / ranks),
         predicting=model.predicting if cut.scores else 0,
     )
+
+
+def _dense_layers(model: Transformer, layout: Layout, stage: int | None, layers: int) -> int:
+    """Layers without experts of a stage's: its share of those between the others, or the first ones of the model.
+
+    The stage behind them has none, for which all wait.
+    """
+    if model.dense_between:
+        return round(layers * model.dense_layers / model.layers)
+    is_first = layout.pipeline == 1 if stage is None else stage == 0
+    return min(model.dense_layers, layers) if is_first else 0
 
 
 def spare_places(model: Transformer, pipeline: int) -> int:

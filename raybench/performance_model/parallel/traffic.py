@@ -120,7 +120,7 @@ def _expert(part: Transformer, local: TrainingSetup, layout: Layout) -> Iterator
             phase="forward" if phase == "forward" else "backward",
             message_bytes=size,
             group=layout.expert_group if part.experts else Group(ranks=1),
-            count=2 * part.layers * times,
+            count=2 * (part.layers - part.dense_layers) * times,
             blocking=True,
             overlappable=local.kernels == "fused",
             least_times=least,

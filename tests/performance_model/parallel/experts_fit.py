@@ -79,6 +79,7 @@ def asked(row: Mapping[str, str]) -> EstimateRequest:
             native_attention=_SAID.get(row["native_attention"]),
             token_dispatcher=row["dispatcher"] or None,  # type: ignore[arg-type]  # as the option has it
             force_load_balancing=_SAID.get(row["balanced"]),
+            cuda_graphs=_SAID.get(row["captured"]),
         )
     )
 

@@ -10,6 +10,7 @@ from raybench.performance_model.estimate.forms import layouts_meant
 from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.activations import feedforward_bytes_per_token
+from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.parallel.strategies import strategy_named
 from raybench.performance_model.step.traffic import training_traffic
@@ -119,3 +120,30 @@ def test_an_expert_that_is_weighed_within_keeps_nothing_of_what_it_gives() -> No
     hidden = 2 * 2 * MIXTURE.hidden  # bytes, of each of two experts
     assert len({kept["fused", None], kept["fused", True], kept["plain", False]}) == 1
     assert kept["fused", True] - kept["fused", False] == hidden
+
+
+@pytest.mark.parametrize("pipeline", [1, 2])
+def test_layers_without_experts_exchange_nothing(pipeline: int) -> None:
+    """The first ones of DeepSeek, or every second one of Maverick; all wait for a stage in which each has experts."""
+    sizes = {"dense_layers": 8, "dense_feedforward": 4 * MIXTURE.feedforward}
+    first, between = (replace(MIXTURE, **sizes, dense_between=spread) for spread in (False, True))
+    where = layout(8 * pipeline, pipeline=pipeline, expert=8)
+
+    def exchanges(model: Transformer) -> int:
+        return sum(one.count for one in training_traffic(model, SETUP, where).messages if one.operation == "all_to_all")
+
+    each = exchanges(MIXTURE) // (MIXTURE.layers // pipeline)
+    assert exchanges(first) == each * (24 if pipeline == 1 else 16)
+    assert exchanges(between) == each * 24 // pipeline
+
+
+def test_layers_without_experts_that_lie_between_others_are_dealt_out_over_stages() -> None:
+    sizes = {"dense_layers": 16, "dense_feedforward": 4 * MIXTURE.feedforward}
+    first, between = (replace(MIXTURE, **sizes, dense_between=spread) for spread in (False, True))
+    where = layout(16, pipeline=2, expert=8)
+    assert [part_of(first, where, stage=stage).dense_layers for stage in (0, 1)] == [16, 0]
+    assert [part_of(between, where, stage=stage).dense_layers for stage in (0, 1)] == [8, 8]
+    held = [sum(part_of(one, where, stage=stage).parameters for stage in (0, 1)) for one in (first, between)]
+    assert held[0] == held[1]
+    assert part_of(first, where).dense_layers == 0
+    assert part_of(between, where).dense_layers == 8

@@ -64,6 +64,7 @@ def _qwen_moe(name: str, fields: Fields, **own: Any) -> Transformer:
         fields,
         feedforward=whole(fields, "moe_intermediate_size"),
         dense_layers=dense,
+        dense_between=dense > 0 and whole(fields, "decoder_sparse_step", default=1) > 1,
         dense_feedforward=whole(fields, "intermediate_size") if dense else 0,
         **expert_counts(fields, "num_experts"),
         **own,
@@ -98,6 +99,7 @@ def _llama4(name: str, fields: Fields) -> Transformer:
         head_norm_weights="none",
         shared_feedforward=width,
         dense_layers=layers - mixed,
+        dense_between=0 < mixed < layers,
         dense_feedforward=whole(fields, "intermediate_size_mlp", default=16384),
         **expert_counts(fields, "num_local_experts"),
     )

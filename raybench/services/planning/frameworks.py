@@ -25,6 +25,7 @@ _MEGATRON_OPTIMIZERS = {
 # Its options of today are those of 0.3; later ones count tokens (torchtitan/config/configs.py of 2026-08-21,
 # num_tokens_per_microbatch_per_dp_rank), and have neither training.local_batch_size nor training.seq_len.
 TORCHTITAN_AS, TORCHTITAN_SINCE = "torchtitan 0.3", (0, 3)
+_IN_FP8 = "llama3_405b"  # torchtitan/models/llama3/config_registry.py, Float8LinearConverter; llama3_405b.toml before
 # torchtitan/models/*/train_configs/*.toml of 0.2.2, and which of them 0.1.0 has
 _TOML = {
     "llama3_8b": "llama3_8b",
@@ -38,7 +39,7 @@ _TOML = {
 _MEGATRON_TYPES = {"bf16": ["--bf16"], "fp16": ["--fp16"], "fp8": ["--bf16 --fp8-format hybrid"]}
 
 
-def cut_lines(way: "Way", torchrun: str, trainer: str) -> tuple[str, str]:
+def cut_lines(way: "Way", torchrun: str, trainer: str) -> tuple[str, ...]:
     """The program on every node, after ``torchrun``, and its arguments.
 
     Megatron-LM with ZeRO-1; of FSDP torchtitan where it has the model, else accelerate's (dense models) or, for
@@ -49,8 +50,9 @@ def cut_lines(way: "Way", torchrun: str, trainer: str) -> tuple[str, str]:
     if framework == "megatron-lm":
         return f"{torchrun} pretrain_gpt.py", f"Megatron-LM, beside the model's own shape: {megatron_words(way)}"
     if framework == "torchtitan":
-        words = torchtitan_words(way, torchtitan_config(one.model))
-        return f"{torchrun} -m torchtitan.train", f"{TORCHTITAN_AS}: {words}"
+        config = torchtitan_config(one.model)
+        words = f"{TORCHTITAN_AS}: {torchtitan_words(way, config)}"
+        return f"{torchrun} -m torchtitan.train", words, *torchtitan_notes(one.dtype, config)
     if framework == "sagemaker":
         return f"{torchrun} train.py", f"SageMaker's smp: {_sagemaker(way)}"
     return _accelerate(way), f"{one.program.title if one.program else 'transformers'}: {trainer}"
@@ -193,6 +195,19 @@ def torchtitan_words(way: "Way", config: tuple[str, str] | None) -> str:
     return " ".join(words)
 
 
+def torchtitan_notes(dtype: str, config: tuple[str, str] | None, *, has_files: bool = False) -> tuple[str, ...]:
+    """What no argument says: whether linear layers are in fp8, as those of Llama's 405B are by its configuration.
+
+    ``has_files``: of a release before 0.3, which is told to have them so.
+    """
+    has_fp8 = config is not None and config[1] == _IN_FP8
+    if (dtype == "fp8") == has_fp8 or (has_files and not has_fp8):
+        return ()
+    named = 'converters = ["float8"]' if has_files else "Float8LinearConverter"
+    how = f"without {named}, which that configuration has" if has_fp8 else f"with {named} among its converters"
+    return (f"torchtitan: {how}",)
+
+
 def old_torchtitan_words(way: "Way", config: tuple[str, str] | None, release: tuple[int, ...]) -> str:
     """As releases before 0.3 take them (torchtitan/config/job_config.py of 0.2, config_manager.py of 0.1)."""
     setup, is_first = way.estimate.request.setup, release < (0, 2)
@@ -204,6 +219,8 @@ def old_torchtitan_words(way: "Way", config: tuple[str, str] | None, release: tu
         group, name = ("training", "compile") if is_first else ("compile", "enable")
         words.append(f"--{group}.{'' if setup.compiled else 'no-'}{name}")
     kept = "full" if setup.checkpointing else "selective" if setup.selective else "none"
+    if way.estimate.request.dtype == "fp8" and not (file and config and config[1] == _IN_FP8):
+        words.append(f"--model.converters={'' if is_first else 'quantize.linear.'}float8")  # docs/float8.md
     words.append(f"--activation_checkpoint.mode={kept}")
     words += ["--activation_checkpoint.selective_ac_option=op"] if kept == "selective" else []
     return " ".join(words)

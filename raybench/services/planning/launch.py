@@ -122,7 +122,8 @@ def launch_lines(way: "Way") -> tuple[str, ...]:
     if program is not None and program.starts != "transformers":
         return program_lines(way, program, torchrun)
     if layout.is_cut or way.estimate.request.is_of_torchtitan or setup.selective:
-        return *cut_lines(way, torchrun, _trainer(way)), *(fp8 if setup.strategy == "fsdp" else ())
+        by_trainer = cut_by(way.estimate.request) in ("accelerate", "sagemaker")
+        return *cut_lines(way, torchrun, _trainer(way)), *(fp8 if by_trainer else ())
     start = _accelerate(way) if setup.strategy in _ACCELERATE else f"{torchrun} train.py"
     lead = program.title if program is not None else "transformers"
     return start, f"{lead}: {_trainer(way)}", *_adapter_lines(way), *_stored_lines(way), *zero_lines(way), *fp8

@@ -9,6 +9,7 @@ from raybench.services.planning.frameworks import (
     TORCHTITAN_SINCE,
     megatron_words,
     old_torchtitan_words,
+    torchtitan_notes,
     torchtitan_words,
     zero_lines,
 )
@@ -34,12 +35,15 @@ _EVERY_LAYER = {"trl": "all-linear", "axolotl": "lora_target_linear: true", "lla
                 "ms-swift": "all-linear"}  # fmt: skip
 
 
+_USUAL_DTYPE = "bf16"  # which all have unless they are told otherwise, or are told by all
+
+
 def program_lines(way: "Way", program: "Program", torchrun: str) -> tuple[str, ...]:
     """The program on every node, after ``torchrun``, and its arguments; one line where the command is the user's."""
     if program.starts == "megatron-lm":
         return f"{torchrun} pretrain_gpt.py", f"{program.title}, beside the model's own shape: {megatron_words(way)}"
     if program.starts == "torchtitan":
-        return f"{torchrun} -m torchtitan.train", _torchtitan(way, program.release)
+        return f"{torchrun} -m torchtitan.train", *_torchtitan(way, program.release)
     if program.starts == "raybench":
         return ()
     beside = _beside(way, program)
@@ -63,7 +67,9 @@ def _words_of(program: "Program") -> str:
 def _beside(way: "Way", program: "Program") -> tuple[str, ...]:
     """What else was estimated and no line has: adapters and their base, another optimizer, other types."""
     setup, settings = way.estimate.request.setup, _words_of(program)
-    told = [f"optimizer {setup.optimizer}"] if setup.optimizer not in ("adam", "adamw") else []
+    dtype = way.estimate.request.dtype
+    told = [f"computation in {dtype}"] if dtype != _USUAL_DTYPE and program.name != "deepspeed" else []
+    told += [f"optimizer {setup.optimizer}"] if setup.optimizer not in ("adam", "adamw") else []
     has_it = "{checkpointing}" in settings or "{kept}" in settings
     told += ["activations computed again"] if settings and setup.checkpointing and not has_it else []
     if way.estimate.request.accumulation > 1 and not program.accumulates:
@@ -99,14 +105,15 @@ def _targets(setup: "TrainingSetup", program: str) -> str:
     return (" " if program != "llama-factory" else ",").join(setup.lora_targets)
 
 
-def _torchtitan(way: "Way", release: str) -> str:
+def _torchtitan(way: "Way", release: str) -> tuple[str, ...]:
     """As the release has it that was said: those before 0.3 take files, in other words."""
-    model = way.estimate.request.model
+    model, dtype = way.estimate.request.model, way.estimate.request.dtype
     config, numbers = torchtitan_config(model), numbers_of(release) if release else None
     if numbers is not None and numbers < TORCHTITAN_SINCE:
-        return f"torchtitan {release}: {old_torchtitan_words(way, config, numbers)}"
+        notes = torchtitan_notes(dtype, config, has_files=True)
+        return f"torchtitan {release}: {old_torchtitan_words(way, config, numbers)}", *notes
     lead = TORCHTITAN_AS + ("" if config else f" has no configuration of {model.name}; beside one of your own")
-    return f"{lead}: {torchtitan_words(way, config)}"
+    return f"{lead}: {torchtitan_words(way, config)}", *torchtitan_notes(dtype, config)
 
 
 def _form(way: "Way") -> str:

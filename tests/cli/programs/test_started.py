@@ -130,6 +130,42 @@ def test_gpt_oss_is_started_with_a_kernel_that_has_its_sinks(model: str, gpu: st
     assert any(line.endswith(f" --attn_implementation {kernel}") for line in plan["launch"] + plan["ways"][0]["launch"])
 
 
+@pytest.mark.parametrize(
+    ("model", "release", "dtype", "words"),
+    [
+        ("llama-405b", "0.3", "bf16", "without Float8LinearConverter, which that"),
+        ("llama-405b", "0.3", "fp8", ""),
+        ("llama-405b", "0.2.2", "bf16", 'without converters = ["float8"], which that'),
+        ("llama-405b", "0.2.2", "fp8", ""),
+        ("llama-70b", "0.3", "bf16", ""),
+        ("llama-70b", "0.3", "fp8", "with Float8LinearConverter among its converters"),
+        ("llama-70b", "0.2.2", "fp8", " --model.converters=quantize.linear.float8 "),
+        ("llama-70b", "0.1.0", "fp8", " --model.converters=float8 "),
+        ("llama-70b", "0.1.0", "bf16", ""),
+    ],
+)
+def test_torchtitan_computes_in_the_type_that_was_estimated(model: str, release: str, dtype: str, words: str) -> None:
+    """Its configuration of Llama's 405B is in fp8, and no other one is."""
+    machine = ("--nodes", "64", "--node-type", "p5en.48xlarge")
+    plan = planned(model, *machine, "--program", f"torchtitan=={release}", "--dtype", dtype)
+    assert plan["ways"][0]["fits"]
+    said = " ".join(plan["launch"])
+    assert words in said
+    assert ("onverter" in said) is bool(words)
+
+
+def test_a_plan_without_a_program_says_so_too() -> None:
+    plan = planned("llama-70b", "--nodes", "64", *P5, "--dtype", "fp8")
+    assert plan["launch"][-1] == "torchtitan: with Float8LinearConverter among its converters"
+    assert "onverter" not in " ".join(planned("llama-70b", "--nodes", "64", *P5)["launch"])
+
+
+@pytest.mark.parametrize(("dtype", "is_said"), [("fp16", True), ("bf16", False)])
+def test_another_type_than_bf16_stands_beside_a_program_s_words(dtype: str, is_said: bool) -> None:
+    plan = planned(*LLAMA, "--program", "axolotl", "--dtype", dtype)
+    assert ("Axolotl, beside that: computation in fp16" in plan["launch"]) is is_said
+
+
 @pytest.mark.parametrize(("program", "is_apart"), [("deepspeed-chat", True), ("llama-factory", False)])
 def test_what_the_words_of_a_program_do_not_say_stands_beside_them(program: str, is_apart: bool) -> None:
     plan = planned(*ON_32, "--program", program)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from raybench.performance_model.ways.way import Way
 
 Range = tuple[float, float]
+NEAREST, IN_ANY_CASE = "nearest that does: ", "; fits in any case: "
 _MILLION = 1e6
 _BY_WEIGHT = ("ok", "unknown", "critical")
 
@@ -69,7 +70,7 @@ def meeting_first(ways: Sequence[Reckoned], goal: Goal) -> tuple[Reckoned, ...]:
 def judged(
     ways: Sequence["TrainingWay"], request: "EstimateRequest", goal: Goal, nearest: Callable[[], str]
 ) -> Conclusion:
-    """The verdict on the best way, with its figures; where none fits, ``nearest`` says what does."""
+    """The verdict on the best way, with its figures; where none is sure to fit, ``nearest`` says what is."""
     best = ways[0]
     if best.fits is False:
         return Conclusion(verdict="critical", reason=f"nothing fits: {nearest()}")
@@ -91,7 +92,14 @@ def judged(
             f"may fit, {_by_what(best, request)}: " if "fits" in open_ones else f"may miss {' and '.join(open_ones)}: "
         )
     verdict = "critical" if missed else "unknown" if open_ones else "ok"
-    return Conclusion(verdict=verdict, reason=lead + _figures(best, request))  # type: ignore[arg-type]  # as above
+    sure = _sure(nearest()) if "fits" in open_ones and not missed else ""
+    return Conclusion(verdict=verdict, reason=lead + _figures(best, request) + sure)  # type: ignore[arg-type]  # as above
+
+
+def _sure(nearest: str) -> str:
+    """What ``nearest_plan`` names, of a plan that may fit; empty where it names nothing."""
+    lead, _, choices = nearest.partition(NEAREST)
+    return f"{IN_ANY_CASE}{choices}" if choices and not lead else ""
 
 
 def _by_what(best: "TrainingWay", request: "EstimateRequest") -> str:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from raybench.services.planning.goal import NEAREST
+
 if TYPE_CHECKING:
     from raybench.services.planning.options import PlanOptions
 
@@ -36,7 +38,7 @@ def nearest_plan(options: "PlanOptions", best_of: Best) -> str:
     found = found or first(_adapters_on_more(options))
     if not found:
         return "nothing else that was tried does; take a smaller model, a shorter sequence or a larger GPU"
-    return f"nearest that does: {found}"
+    return f"{NEAREST}{found}"
 
 
 def changed(options: "PlanOptions", changes: Changes) -> "PlanOptions":

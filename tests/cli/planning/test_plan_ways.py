@@ -359,6 +359,34 @@ def test_what_is_said_is_not_told_to_decide_whether_it_fits() -> None:
     assert "too near to tell" in said
 
 
+@pytest.mark.parametrize(
+    ("asked", "choices"),
+    [
+        (("llama-8b", "--lora-rank", "16", "--gpu", "4090", "--gpus-per-node", "1"), 1),  # by fused kernels and loss
+        (("llama-70b", "--qlora", "--gpu", "a100-40gb", "--gpus-per-node", "2", "--sequence-length", "3072"), 2),
+        (("mixtral-8x7b", "--qlora", "--gpu", "A100-80GB", "--gpus-per-node", "1"), 1),
+    ],
+)
+def test_what_may_fit_says_what_fits_in_any_case(asked: tuple[str, ...], choices: int) -> None:
+    """As an estimate does; of a plan it was left open what to do."""
+    named = planned(*asked, code=3)["reason"].partition("; fits in any case: ")[2].split("; or ")
+    assert len(named) == choices
+    for nearest in named:
+        words, _, size = nearest.partition(" (")
+        again = planned(*asked, *words.split())["ways"][0]
+        assert again["fits"]
+        assert size.endswith(f": {again['peak'] / 2**30:.0f} GiB)")
+    screen = CliRunner(env={"COLUMNS": "80"}).invoke(command, list(asked)).stdout
+    assert f"# fits in any case: {named[0].split(' (')[0]}" in screen
+
+
+def test_what_fits_or_misses_a_goal_names_nothing_else() -> None:
+    asked = ("llama-8b", "--gpu", "H100", "--tokens", "15B")
+    assert "in any case" not in planned(*asked)["reason"]
+    assert "in any case" not in planned(*asked, "--deadline", "2d", code=3)["reason"]
+    assert "in any case" not in planned("llama-8b", code=3)["reason"]  # on a GPU that nobody says
+
+
 @pytest.mark.parametrize("gpu", ["GB200", "GB300"])
 def test_a_rack_is_planned_without_a_word_of_its_nics(gpu: str) -> None:
     """Ways that cut the model were bounded by NICs between trays of a rack, which NVLink joins: the plan refused."""

@@ -81,11 +81,13 @@ def _is_shown(plan: TrainingPlan, reason: str) -> bool:
 
 
 def _nearest(plan: TrainingPlan) -> Iterator[str]:
-    """Of a plan that nothing fits what does, whole: a screen may have the verdict cut before the second of them."""
-    if plan.ways[0].fits is not False or _is_shown(plan, plan.reason):
+    """Of a plan that nothing is sure to fit what is, whole: a screen may have the verdict cut before it."""
+    if plan.ways[0].fits or _is_shown(plan, plan.reason):
         return
-    for choice in plan.reason.partition(": ")[2].split("; or "):
-        yield choice if choice.startswith("nearest") else f"or {choice}"
+    cut = "nothing fits: " if plan.ways[0].fits is False else "; "
+    _, _, choices = plan.reason.partition(cut)
+    for place, choice in enumerate(choices.split("; or ") if choices else []):
+        yield f"or {choice}" if place else choice
 
 
 def _open_notes(plan: TrainingPlan, *, is_screen: bool = False) -> tuple[Block, ...]:

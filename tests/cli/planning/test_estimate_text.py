@@ -280,9 +280,8 @@ def test_what_may_fit_says_what_it_fits_by(options: tuple[str, ...], is_cached: 
     memory = answer(*asked, code=3)["memory"]
     text = CliRunner(env={"COLUMNS": "500"}).invoke(command, asked).stdout.partition("\n")[0]
     at_least = f"{(memory['least_needed'] or 0) / 2**30:.2f} GiB at the least"
-    assert (f"it may fit: {at_least}, " in text) is is_cached
-    assert ("with what PyTorch's allocator holds besides" in text) is is_cached
-    assert ("with the leanest kernels and loss" in text) is not is_cached
+    assert (f"it may fit: {at_least}; with what PyTorch's allocator holds besides " in text) is is_cached
+    assert "with the leanest kernels and loss" in text
     assert (memory["least_peak"] > memory["device_bytes"]) is is_cached
     assert (memory["least_needed"] or memory["least_peak"]) <= memory["device_bytes"]
 

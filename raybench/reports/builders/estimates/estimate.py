@@ -197,7 +197,7 @@ def _may_fit(estimate: EstimateReport, least: int, between: str, has: str) -> st
         )
         to_tell = "say --program and its release, or "
     if memory.least_needed is not None:
-        why = f"{in_gib(memory.least_needed)} at the least, {between} with what PyTorch's allocator holds besides"
+        why = f"{in_gib(memory.least_needed)} at the least; with what PyTorch's allocator holds besides {why}"
     return f"it may fit: {why}{has}; {to_tell}measure it{_nearest(memory, '; fits in any case')}"
 
 

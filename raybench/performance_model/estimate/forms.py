@@ -142,8 +142,8 @@ def _with(
 def _heaviest_setups(request: EstimateRequest) -> list[TrainingSetup]:
     """What may need most, of a request whose kernels and loss are as they are.
 
-    FSDP1's streams need memory of their own; FSDP2 needs more where blocks are small. ZeRO-3 of a model that was made
-    without ``zero.Init`` keeps whole weights.
+    FSDP1's streams need memory of their own; FSDP2 needs more where blocks are small. Before PyTorch 2.1 FSDP leaves
+    frozen blocks gathered. ZeRO-3 of a model that was made without ``zero.Init`` keeps whole weights.
     """
     setup = most_setup(request)
     is_open = setup.strategy.startswith("fsdp") and not request.streams_known
@@ -157,6 +157,8 @@ def _heaviest_setups(request: EstimateRequest) -> list[TrainingSetup]:
         setups = [replace(one, default_bucket=True) for one in setups]
     if request.may_store_scores:
         setups += [stored for one in setups for stored in _storing(one)]
+    if setup.frozen_blocks == "perhaps left gathered":
+        setups += [replace(one, frozen_blocks="left gathered") for one in setups]
     if request.may_leave_experts:
         setups += [replace(one, packs_experts=False) for one in setups]
     return setups

@@ -220,6 +220,9 @@ def shard_moments(step: Step) -> dict[str, float]:
     The root (embeddings, last norm, output layer) stays gathered. One block computes while the next is gathered. A
     block's gradients are whole in the compute type, then copied for reduce_scatter; the copy is freed when the next
     block's is made. The root's gradients are reduced last. When the model is saved, each rank may have all of it.
+    FSDP1 reshards a block when it reduces the gradients of its weights, of which frozen ones have none
+    (_runtime_utils.py, _register_post_backward_hooks; from PyTorch 2.1 on when its input has a gradient, pull request
+    101982): until then all blocks are left gathered.
     """
     model, setup = step.model, step.setup
     loose = step.loose_gradients
@@ -242,6 +245,7 @@ def shard_moments(step: Step) -> dict[str, float]:
     saving = {"saving": float(model.parameters * setup.stored_bytes)} if setup.gathers_to_save else {}
     added = step.whole_gradients
     before = step.activations(model.layers - 1) if model.layers > 1 else 0.0
+    left = every if setup.frozen_blocks == "left gathered" else block
     return {
         "loss": ahead + (block if keeps else 0) + added + step.at_loss + step.loss.forward,
         "loss, backward": ahead + added + step.at_loss + step.loss.backward,
@@ -256,7 +260,7 @@ def shard_moments(step: Step) -> dict[str, float]:
         + copy
         + gradient
         + step.kept(max(model.layers - 2, 0)),
-        "first block, backward": root + block + head + copy + loose + step.activations(1) + step.passing + step.held,
+        "first block, backward": root + left + head + copy + loose + step.activations(1) + step.passing + step.held,
         "embedding, backward": root + table + copy + loose,
         "embedding, reduce": outer * (setup.compute_bytes + setup.reduced_bytes * (1 - 1 / step.shards)) + loose,
         "update": loose + step.temporaries,

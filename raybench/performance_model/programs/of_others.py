@@ -7,6 +7,7 @@ from raybench.performance_model.programs.of_transformers import WITH_LIGER
 from raybench.performance_model.programs.program import COMPILED, COMPUTED, EAGER, FSDP, Fact, Lack, Program
 from raybench.performance_model.programs.releases import Releases
 from raybench.performance_model.programs.releases_of_transformers import (
+    FROZEN_GATHERED,
     FROZEN_INPUTS,
     H2O_LLMSTUDIO_NEEDS,
     LLAMA_RECIPES_NEEDS,
@@ -310,6 +311,7 @@ LLAMA_RECIPES = Program(
         Fact(name="adapter_dropout", value=True, source=f"{_RECIPES}/configs/peft.py, lora_dropout 0.05",
              methods=("lora", "qlora"), is_default=True),
         *FROZEN_INPUTS,
+        *FROZEN_GATHERED,
         *STORED_SCORES,
     ),
 )  # fmt: skip

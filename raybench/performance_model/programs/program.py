@@ -55,6 +55,7 @@ LABELS = SIZES | {
     "stores_remainders": "fp32 weights as the bits that bf16 ones lack",
     "on_streams": "gathered on streams",
     "holds_inputs": "inputs held by hooks",
+    "frozen_blocks": "frozen blocks",
     "wide_norms": "norms in fp32",
     "wide_scores": "softmax of stored scores in fp32",
     "whole_attention": "attention of all scores",

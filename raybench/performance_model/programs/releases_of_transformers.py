@@ -79,6 +79,13 @@ FROZEN_INPUTS: tuple[Fact, ...] = (
     Fact(name="frozen_inputs", value="kept", methods=("qlora",), releases=until("4.43"), is_open=True,
          source="bitsandbytes/autograd/_functions.py, MatMul4Bit: inputs saved up to 0.43.1 (July 2024)"),
 )  # fmt: skip
+# PyTorch 2.1 is of October 2023, as 4.34; 4.35 is of November. Who has one of before may have a newer PyTorch.
+FROZEN_GATHERED: tuple[Fact, ...] = (
+    Fact(name="frozen_blocks", value="perhaps left gathered", strategies=FSDP, methods=_ADAPTERS,
+         releases=until("4.35"), is_open=True,
+         source="torch/distributed/fsdp/_runtime_utils.py, _register_post_backward_hooks: none on what is frozen "
+         "before PyTorch 2.1 (pytorch pull request 101982)"),
+)  # fmt: skip
 LOOSE_EXPERTS = ("gpt_oss", "llama4_text")  # of transformers 4 as well
 # bitsandbytes packs linear layers. Experts are such up to transformers 4, but for models that never had any (dbrx), and
 # one parameter of three dimensions since: then some programs pack them by themselves, and which do is not known.
@@ -113,6 +120,7 @@ TRAINER_OF_RELEASES: tuple[Fact, ...] = (
     Fact(name="holds_inputs", value=False, strategies=FSDP, methods=_ADAPTERS, needs={"checkpointing": True},
          releases=since("5"), is_default=True, source="transformers/modeling_utils.py, use_reentrant False, from 5 on"),
     *FROZEN_INPUTS,
+    *FROZEN_GATHERED,
 )  # fmt: skip
 # parallelism_config of its TrainingArguments, by which accelerate cuts layers and sequences.
 CUTS_OF_RELEASES: Mapping[Cut, Releases] = MappingProxyType({"tensor": since("4.56"), "context": since("4.56")})

@@ -9,6 +9,7 @@ from raybench.performance_model.setup.replicas import Replicas
 
 Packing = Literal["nf4", "nf4-single", "gptq", "8bit"]
 FrozenInputs = Literal["dropped", "kept", "held"]
+FrozenBlocks = Literal["resharded", "left gathered", "perhaps left gathered"]
 # Bytes of a weight in 4 bits, or in 8 (LLM.int8, fp8), whose scales a row are next to nothing. NF4 with double
 # quantisation: a byte for each 64 and fp32 for 256 of those, 0.127 bits (Dettmers et al. 2023); without it an fp32
 # scale for each 64. GPTQ's groups of 128 are counted as the first.
@@ -42,6 +43,8 @@ class Adapters(Replicas):
     # Hooks of FSDP1 on frozen blocks' inputs (register_multi_grad_hook), with reentrant checkpointing and adapters
     # wrapped on their own, hold these and their gradients until the backward pass is over.
     holds_inputs: bool = False
+    # By FSDP1 once the backward pass has used them; before PyTorch 2.1 they were left gathered until all of it is over.
+    frozen_blocks: FrozenBlocks = "resharded"
 
     def trainable(self, model: Transformer) -> int:
         """Parameters that have gradients."""

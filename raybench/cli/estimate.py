@@ -8,9 +8,9 @@ import click
 
 from raybench.cli.cluster_options import with_options
 from raybench.cli.output import printing
+from raybench.cli.planning.command import PlanningCommand
 from raybench.cli.planning.measured import MEASURED_OPTION, measured_runs
 from raybench.cli.planning.options import KERNEL_OPTIONS, MACHINE_OPTIONS, PRICE_OPTIONS, WORKLOAD_OPTIONS
-from raybench.cli.usage.command import TopicCommand
 
 EXAMPLES = """\b
 Examples:
@@ -124,9 +124,9 @@ _OPTIONS: list[Any] = [
                  "transformers' sdpa is with padded samples (not with packing or flash_attention_2): all scores, by a "
                  "slower kernel (or by cuDNN's with --native-attention, on Hopper and later).  [default: unknown where "
                  "it may be, the bounds hold either way]"),
-    click.option("--dropout/--no-dropout", default=None, help="Dropout of what attention and the MLP give; its masks "
-                 "are kept. Megatron-LM's default is on.  [default: unknown with such a program, both are "
-                 "counted with; else as the model's config.json has it; a preset drops nothing]"),
+    click.option("--dropout/--no-dropout", default=None, help="Dropout of what attention and the MLP give (or its "
+                 "rate, --dropout 0.1); its masks are kept. Megatron-LM's default is on.  [default: unknown with such "
+                 "a program, both are counted with; else as the model's config.json has it; a preset drops nothing]"),
     click.option("--bucket-view/--no-bucket-view", default=None, help="DDP with gradient_as_bucket_view, as raybench "
                  "trains, or with buckets as a copy of the gradients.  [default: the program's, else on]"),
     *KERNEL_OPTIONS,
@@ -159,7 +159,7 @@ _OPTIONS: list[Any] = [
 ]  # fmt: skip
 
 
-@click.command(cls=TopicCommand, epilog=EXAMPLES)
+@click.command(cls=PlanningCommand, epilog=EXAMPLES)
 @with_options(_OPTIONS)
 def command(as_json: bool, full: bool, measured: tuple[str, ...], **options: Any) -> None:
     """Estimate communication, memory, step time, throughput and cost of a training run, without running it.

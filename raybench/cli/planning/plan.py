@@ -9,9 +9,9 @@ import click
 
 from raybench.cli.cluster_options import with_options
 from raybench.cli.output import printing
+from raybench.cli.planning.command import PlanningCommand
 from raybench.cli.planning.measured import MEASURED_OPTION, measured_runs
 from raybench.cli.planning.options import KERNEL_OPTIONS, MACHINE_OPTIONS, PRICE_OPTIONS, WORKLOAD_OPTIONS
-from raybench.cli.usage.command import TopicCommand
 from raybench.errors import UsageError
 
 EXAMPLES = """\b
@@ -117,9 +117,9 @@ _OPTIONS: list[Any] = [
                  "[default: the parameters']"),
     click.option("--recompute-modules", metavar="NAME,...", help="What ways by Megatron-LM compute again of each block "
                  "where all of it need not be: core_attn, layernorm, mla_up_proj, mlp, moe, moe_act, shared_experts."),
-    click.option("--dropout/--no-dropout", default=None, help="Dropout of what attention and the MLP give; its masks "
-                 "are kept.  [default: as the model's config.json has it, which Megatron-LM is told; "
-                 "a preset drops nothing]"),
+    click.option("--dropout/--no-dropout", default=None, help="Dropout of what attention and the MLP give (or its "
+                 "rate, --dropout 0.1); its masks are kept.  [default: as the model's config.json has it, which "
+                 "Megatron-LM is told; a preset drops nothing]"),
     *KERNEL_OPTIONS,
     click.option("--compile/--no-compile", default=None, help="Whether torch.compile fuses what is not a matrix "
                  "product.  [default: as what is printed has it: on with torchtitan, off with adapters; else unknown]"),
@@ -132,7 +132,7 @@ _OPTIONS: list[Any] = [
 _OF_PLAN = ("nodes", "method", "samples_per_step", "tokens", "samples", "epochs", "deadline_seconds", "budget")
 
 
-@click.command(cls=TopicCommand, epilog=EXAMPLES)
+@click.command(cls=PlanningCommand, epilog=EXAMPLES)
 @click.argument("model", metavar="MODEL")
 @with_options(_OPTIONS)
 def command(model: str, as_json: bool, full: bool, qlora: bool, measured: tuple[str, ...], **options: Any) -> None:

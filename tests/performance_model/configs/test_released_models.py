@@ -21,6 +21,12 @@ def test_parameters_are_those_of_the_released_weights(model_id: str) -> None:
     assert (model.name, model.parameters) == (model_id, released_models()[model_id]["parameters"])
 
 
+def test_the_weights_of_mimo_have_a_layer_of_multi_token_prediction() -> None:
+    """As it was released, 7,833,409,536 parameters; transformers leaves its layer out."""
+    options = EstimateOptions(model="XiaomiMiMo/MiMo-7B-RL", mtp_layers=1, gpu="H100", program="megatron-lm")
+    assert estimate_request(options).model.parameters == 7_833_409_536
+
+
 def test_a_preset_has_the_shape_of_the_released_model_of_its_name() -> None:
     named = {name: model_id for model_id, one in released_models().items() for name in one.get("names", ())}
     both = named.keys() & PRESETS.keys()
@@ -61,6 +67,14 @@ def test_a_preset_has_the_shape_of_the_released_model_of_its_name() -> None:
         ("mistralai/Mistral-Small-24B-Instruct-2503", None),  # another release
         ("nvidia/Llama-3.1-Nemotron-70B-Instruct-HF", None),  # another name
         ("qwen2.5-33b", None),
+        ("zai-org/GLM-4.7-Flash", "zai-org/GLM-4.7-Flash"),
+        ("unsloth/Magistral-Small-2506-unsloth-bnb-4bit", "mistralai/Mistral-Small-24B-Base-2501"),
+        ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "mistralai/Mistral-Small-3.1-24B-Base-2503"),
+        ("deepseek-ai/DeepSeek-R1-0528-Qwen3-8B", "Qwen/Qwen3-8B"),
+        ("deepseek-ai/DeepSeek-Coder-V2-Lite-Instruct", "deepseek-ai/DeepSeek-V2-Lite"),
+        ("XiaomiMiMo/MiMo-7B-Base", "XiaomiMiMo/MiMo-7B-RL"),
+        ("CohereLabs/aya-expanse-8b", "CohereForAI/aya-expanse-8b"),
+        ("01-ai/Yi-1.5-34B-Chat", "01-ai/Yi-34B"),
     ],
 )
 def test_whose_name_it_is(name: str, model_id: str | None) -> None:

@@ -27,6 +27,13 @@ def _qwen2(name: str, fields: Fields) -> Transformer:
     return rotary(name, fields, shared=32, qkv_biases=True)
 
 
+def _mimo(name: str, fields: Fields) -> Transformer:
+    """MiMo of 7B: Qwen 2 with layers of multi-token prediction, which Megatron-LM alone trains."""
+    ahead = whole(fields, "num_nextn_predict_layers", default=0, least=0)
+    biases = flag(fields, "attention_bias", default=True)
+    return rotary(name, fields, shared=32, qkv_biases=biases, predicting_in_config=ahead)
+
+
 def _qwen3(name: str, fields: Fields) -> Transformer:
     width = whole(fields, "head_dim", default=128)
     return rotary(name, fields, shared=32, head_norms=True, head_width=width, **with_biases(fields))
@@ -117,6 +124,7 @@ READERS: Mapping[str, Reader] = {
     "helium": _helium,
     "hunyuan_v1_dense": _hunyuan,
     "internlm3": _internlm3,
+    "mimo": _mimo,
     "ministral": _mistral,
     "ministral3": _mistral,
     "seed_oss": _seed_oss,

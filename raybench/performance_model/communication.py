@@ -273,6 +273,7 @@ def step_seconds(
     forward_share: float = 1 / 3,
     bubble: float = 0.0,
     beside: float = 0.0,
+    after: bool = False,
 ) -> StepSeconds:
     """Bounds of a step from the time of its computation and its collectives.
 
@@ -280,8 +281,9 @@ def step_seconds(
     is told to send while it computes that, which saves ``SAVED`` of the time. Least: each phase takes the longer of its
     computation and its communication, plus one collective that is always exposed: the first gather of the forward pass,
     before which nothing can be computed, and the last reduction of the backward pass, after which nothing is left to
-    compute. The shortest of each phase counts. Blocking collectives are exposed in both; in the least one, only a piece
-    of those that can be cut. A pipeline idles ``bubble`` seconds per second of computation and blocking communication.
+    compute; with ``after`` all of both, which a program is told not to overlap. The shortest of each phase counts.
+    Blocking collectives are exposed in both; in the least one, only a piece of those that can be cut. A pipeline idles
+    ``bubble`` seconds per second of computation and blocking communication.
     ``forward_share``: a third, 2 of 6 operations per weight.
     """
     if compute < 0 or not 0 <= forward_share <= 1:
@@ -294,7 +296,10 @@ def step_seconds(
     shortest = traffic.least_waiting_seconds(network)
     idle, least_idle = bubble * (compute + waited), bubble * (compute + shortest)
     least = sum(
-        max(own + hidden.shortest_seconds(network, phase), hidden.seconds(network, phase)) for phase, own in phases
+        own + hidden.seconds(network, phase)
+        if after
+        else max(own + hidden.shortest_seconds(network, phase), hidden.seconds(network, phase))
+        for phase, own in phases
     )
     exposed = sum(
         max(hidden.shortest_seconds(network, phase), sent - SAVED * min(sent, beside * own))

@@ -324,6 +324,21 @@ def test_before_ampere_scores_may_be_stored(gpu: str, kernels: Kernels, share: f
     assert (works[0].unsure_elements > 0) == (share == 0.5)
 
 
+def test_ddp_that_sends_after_its_backward_pass_waits_for_all_of_it() -> None:
+    """Megatron-LM's own DDP without --overlap-grad-reduce; PyTorch's, of which nobody says it, may hide most."""
+
+    def of(overlap: bool | None) -> tuple[float, float]:
+        options = EstimateOptions(model="llama-8b", gpu="B200", world_size=16, strategy="ddp", overlap=overlap)
+        bounds = estimate(estimate_request(options)).step_seconds
+        assert bounds is not None
+        return bounds
+
+    for beside, unsaid, after in zip(of(True), of(None), of(False), strict=True):
+        assert beside < unsaid < after
+    plain = estimate_request(EstimateOptions(strategy="ddp", gpu="H100"))
+    assert not may_overlap(plain.setup, plain.layout)
+
+
 @pytest.mark.parametrize(
     ("program", "options", "may"),
     [

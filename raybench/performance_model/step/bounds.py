@@ -10,7 +10,7 @@ from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.efficiency import Efficiency, expected_efficiency
 from raybench.performance_model.step.links import networks_of
 from raybench.performance_model.step.offload import offload_seconds
-from raybench.performance_model.step.spreads import is_overlapped
+from raybench.performance_model.step.spreads import is_overlapped, sends_after
 from raybench.performance_model.step.work import attention_again, products_again
 
 # How much faster fp8 makes matrix products, with the casts around them, where shares of the 16-bit peak are given:
@@ -82,9 +82,9 @@ def _steps(
     work = max(efficiency.micro_batch_seconds(least)[0], moved), efficiency.micro_batch_seconds(most)[1] + moved
     share, times = forward_share(request.setup), request.accumulation
     bubble = bubble_share(request.layout, times)
-    beside = beside_share(request)
+    beside, after = beside_share(request), sends_after(request.setup) and not request.model.experts
     shortest, longest = (
-        step_seconds(one * times, traffic, network, forward_share=share, bubble=bubble, beside=beside)
+        step_seconds(one * times, traffic, network, forward_share=share, bubble=bubble, beside=beside, after=after)
         for one, network in zip(work, networks, strict=True)
     )
     return shortest, longest

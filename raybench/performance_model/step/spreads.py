@@ -35,6 +35,7 @@ FEW_PUBLISHED = frozenset(
     | {"MI100", "MI350X", "RTX 3090 Ti"}
 )
 TUNED = "tuned"
+OVERLAPPING = ("zero1", "ddp")  # of which Megatron-LM is told whether it sends beside computation
 _EXPOSED, _EXPOSED_OF_FSDP, _EXPOSED_OF_ZERO = 0.5, 0.35, 0.7
 
 
@@ -133,12 +134,22 @@ def unpublished(gpu: Gpu | None) -> str | None:
 
 def may_overlap(setup: TrainingSetup, layout: Layout) -> bool:
     """Whether ZeRO-1 may be told to send beside computation, and nobody says."""
-    return setup.overlaps is None and is_overlapped(replace(setup, overlaps=True)) and layout.world_size > 1
+    may = setup.strategy == "zero1" and is_overlapped(replace(setup, overlaps=True))
+    return may and setup.overlaps is None and layout.world_size > 1
 
 
 def is_overlapped(setup: TrainingSetup) -> bool:
-    """Whether ZeRO-1 is told to send beside computation; what DeepSpeed's gathers of weights are not."""
-    return bool(setup.overlaps) and setup.strategy == "zero1" and not setup.is_deepspeeds
+    """Whether ZeRO-1, or DDP, is told to send beside computation; what DeepSpeed's gathers of weights are not."""
+    return bool(setup.overlaps) and setup.strategy in OVERLAPPING and not setup.is_deepspeeds
+
+
+def sends_after(setup: TrainingSetup) -> bool:
+    """Whether gradients are said to be reduced once all are there, and weights gathered before the next step.
+
+    Megatron-LM without --overlap-grad-reduce (core/distributed/distributed_data_parallel.py: the hooks of gradients
+    start nothing, ``finish_grad_sync`` reduces all), of its plain DDP and of the distributed optimizer.
+    """
+    return setup.overlaps is False and setup.strategy in OVERLAPPING and not setup.is_deepspeeds
 
 
 def exposed_share(setup: TrainingSetup, model: Transformer) -> float:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from raybench.errors import UsageError
+from raybench.performance_model.step.spreads import OVERLAPPING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +27,8 @@ def check_effects(options: "EstimateOptions", request: "EstimateRequest") -> Non
 def _of_strategies(options: "EstimateOptions", request: "EstimateRequest") -> "Iterator[tuple[str, str]]":
     strategy = request.setup.strategy
     has = f"and --strategy is {strategy}"
-    if options.overlap is not None and strategy != "zero1":
-        yield "--overlap", f"is of zero1, {has}"
+    if options.overlap is not None and strategy not in OVERLAPPING:
+        yield "--overlap" if options.overlap else "--no-overlap", f"is of zero1 and ddp, {has}"
     if options.bucket_view is not None and strategy != "ddp":
         yield "--bucket-view", f"is of ddp, {has}"
     if options.reduce_each is not None and not strategy.startswith("fsdp"):

@@ -13,7 +13,7 @@ from raybench.performance_model.models.transformer import Transformer
 _QKV = ("q_proj", "k_proj", "v_proj")
 _GATED = ("gate_proj", "up_proj")
 # Of GPT-NeoX, Falcon, BLOOM and ChatGLM; GPT-2; MPT; GPT-J; Phi; Baichuan and Qwen; InternLM2; torchtune; OLMo's own
-# code; nanotron; EXAONE 3; Llama's own.
+# code; nanotron; EXAONE 3; Llama's own; T5's, as people shorten Llama's.
 _LAYERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         **dict.fromkeys(("query_key_value", "Wqkv", "W_pack", "wqkv", "qkv_proj", "qkv", "c_attn", "linear_qkv"), _QKV),
@@ -30,6 +30,7 @@ _LAYERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "wq": ("q_proj",),
         "wk": ("k_proj",),
         "wv": ("v_proj",),
+        **{short: (f"{short}_proj",) for short in "qkvo"},
     }
 )
 # Where a model's code has a name for another layer than most: Qwen of 2023 (w2 is what SiLU is of), and those whose

@@ -26,6 +26,8 @@ OF_NO_EFFECT = (
     (_H100, {"expert_tensor_parallel": 1}, "llama-3.2-1b has none", {"model": _MIXTURE.model}),
     (_MIXTURE, {"token_dispatcher": "deepep"}, "--token-dispatcher is of experts that ranks share",
      {"expert_parallel": 4}),
+    (_H100, {"overlap_moe_expert_parallel_comm": True, "expert_parallel": 1},
+     "--overlap-moe-expert-parallel-comm is of experts", {"model": _MIXTURE.model, "expert_parallel": 4}),
     (_H100, {"force_load_balancing": True, "expert_parallel": 1}, "--force-load-balancing is of experts",
      {"model": _MIXTURE.model, "expert_parallel": 4}),
     (_H100, {"native_attention": True, "no_flash_attention": True}, "--no-flash-attention has none",

@@ -50,7 +50,8 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--reduce-each", "--reduce-dtype",
         "--parameter-dtype", "--tensor-parallel", "--sequence-parallel", "--pipeline-parallel", "--virtual-stages",
         "--context-parallel", "--expert-parallel", "--expert-tensor-parallel", "--token-dispatcher",
-        "--force-load-balancing", "--overlap", "--cpu-offload", "--compile", "--cuda-graphs",
+        "--overlap-moe-expert-parallel-comm", "--force-load-balancing", "--overlap", "--cpu-offload", "--compile",
+        "--cuda-graphs",
     ),
     "Data and learning": (
         "--data", "--tokenizer", "--data-workers", "--validation-share", "--eval-every", "--learning-rate",

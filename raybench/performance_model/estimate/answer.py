@@ -119,7 +119,7 @@ class Estimate:
         """What is said of options that may be open, by which the same training meant otherwise is told apart."""
         setup = self.request.setup
         names = ("kernels", "loss", "compiled", "native_attention", "masked_attention", "flash_attention", "overlaps")
-        of_experts = (setup.sends_once, setup.is_balanced)
+        of_experts = (setup.sends_once, setup.overlaps_exchange, setup.is_balanced)
         return (*(getattr(setup, name) for name in names), setup.fused_optimizer, *of_experts)
 
     @property

@@ -13,7 +13,7 @@ from raybench.performance_model.estimate.forms import layouts_meant
 from raybench.performance_model.estimate.heaviest import heaviest
 from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.step.attention import may_be_masked
-from raybench.performance_model.step.links import exchanges_over_nodes
+from raybench.performance_model.step.links import exchanges_over_nodes, may_send_beside
 from raybench.performance_model.step.spreads import may_overlap
 
 _FASTEST: dict[str, Any] = {
@@ -23,6 +23,7 @@ _FASTEST: dict[str, Any] = {
     "native_attention": True,
     "overlaps": True,
     "sends_once": True,
+    "overlaps_exchange": True,
 }
 _TUNED: dict[str, Any] = _FASTEST | {"compiled": False}  # whose bounds are others than those of what is compiled
 _COMPILED: dict[str, Any] = _FASTEST | {"kernels": "plain"}  # of old GPUs these may store no scores, fused ones do
@@ -33,6 +34,7 @@ _SLOWEST: dict[str, Any] = {
     "native_attention": False,
     "overlaps": False,
     "sends_once": False,
+    "overlaps_exchange": False,
 }
 
 
@@ -70,6 +72,7 @@ def _open(request: EstimateRequest) -> frozenset[str]:
         "native_attention": setup.native_attention is None,
         "overlaps": may_overlap(setup, request.layout),
         "sends_once": setup.sends_once is None and exchanges_over_nodes(request),
+        "overlaps_exchange": setup.overlaps_exchange is None and may_send_beside(request),
     }
     return frozenset(name for name, value in is_open.items() if value)
 

@@ -8,7 +8,7 @@ from raybench.performance_model.models.families.layer_names import NO_LAYER
 from raybench.performance_model.parallel.part import BATCHES_PER_STAGE, bubble_share
 from raybench.performance_model.parallel.strategies import WITHOUT_PIPELINE
 from raybench.performance_model.step.attention import may_be_masked
-from raybench.performance_model.step.links import exchanges_over_nodes, fabrics_of, has_open_fabric
+from raybench.performance_model.step.links import exchanges_over_nodes, fabrics_of, has_open_fabric, may_send_beside
 from raybench.performance_model.step.output_layer import padded_vocabulary
 from raybench.performance_model.step.spreads import may_overlap, unpublished
 from raybench.performance_model.step.work import has_slower_attention
@@ -69,6 +69,7 @@ def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
         "--lora-dropout": setup.lora_rank > 0 and not request.adapter_dropout_known,
         "--expert-tensor-parallel": len(layouts_meant(request.model, request.layout)) > 1,
         "--token-dispatcher": setup.sends_once is None and exchanges_over_nodes(request),
+        "--overlap-moe-expert-parallel-comm": setup.overlaps_exchange is None and may_send_beside(request),
         "--force-load-balancing": setup.is_balanced is None and request.model.experts > 0 and request.layout.expert > 1,
     }
     return tuple(name for name, is_open in open_options.items() if is_open)

@@ -57,8 +57,10 @@ class Replicas(ElementTypes):
     overlaps: bool | None = None
     # Of experts on other ranks. A token is sent once to each node that has experts for it, by kernels of their own
     # (DeepEP, HybridEP), or each of its copies by NCCL's all_to_all; and tokens are spread evenly over experts,
-    # whatever a router says, as benchmarks force them to be. None: nobody says.
+    # whatever a router says, as benchmarks force them to be; and they are sent while another micro-batch is computed
+    # (Megatron-Core's --overlap-moe-expert-parallel-comm). None: nobody says.
     sends_once: bool | None = None
+    overlaps_exchange: bool | None = None
     is_balanced: bool | None = None
     offload: Offload = "none"  # to CPU memory: optimizer state, or all that is sharded
 

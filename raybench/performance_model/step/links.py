@@ -57,6 +57,12 @@ def exchanges_over_nodes(request: EstimateRequest) -> bool:
     return request.model.experts > 0 and linked_layout(request).expert_group.nodes > 1
 
 
+def may_send_beside(request: EstimateRequest) -> bool:
+    """Whether tokens may be sent while another micro-batch is computed: by programs with kernels of their own."""
+    fused = request.setup.kernels == "fused" or not request.kernels_known
+    return fused and request.model.experts > 0 and request.layout.expert > 1
+
+
 def linked_network(request: EstimateRequest) -> Network | None:
     """The network between such nodes: the NICs of all of a rack's nodes together."""
     network = request.network

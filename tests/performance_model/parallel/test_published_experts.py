@@ -79,6 +79,17 @@ def test_where_nobody_says_who_sends_tokens_the_bounds_hold_for_either() -> None
     assert once[1] < by_nccl[1]
 
 
+def test_exchanges_hide_behind_another_micro_batch_only_where_they_may() -> None:
+    """--overlap-moe-expert-parallel-comm; the bounds of who does not say it hold for either."""
+    row = next(row for row in ROWS if row["source"].startswith("XTuner") and row["expert"] == "32")
+    told = [estimated({**row, "dispatcher": "alltoall", "overlapped": said}) for said in ("", "yes", "no")]
+    either, beside, waiting = (one.step_seconds or (math.inf, 0.0) for one in told)
+    assert beside[0] < 0.9 * waiting[0]
+    assert either[0] <= min(beside[0], waiting[0])
+    assert either[1] >= max(beside[1], waiting[1])
+    assert waiting[1] / waiting[0] < 0.8 * either[1] / either[0]
+
+
 def test_experts_that_are_not_forced_to_be_balanced_may_wait_for_the_one_with_most_tokens() -> None:
     """Only where ranks share them; the likely step is the same."""
     row = next(row for row in ROWS if row["gpu"] == "H100" and row["expert"] == "8")

@@ -152,17 +152,18 @@ def unknown_reason(device_name: str) -> str:
     return f"the hardware table has no device named '{device_name}'; {instead}"
 
 
-def gpu_for(text: str) -> Gpu:
+def gpu_for(text: str, *, else_: str = "") -> Gpu:
     """A GPU as a person types it: a device name, a name of the table, or a short one: ``h100`` (the SXM), ``4090``.
 
-    Raises UsageError for anything else, with the names there are.
+    Raises UsageError for anything else, with the names there are, and ``else_``: what to do about one that is right.
     """
     short = re.sub(r"[\s_]+", "-", text.strip().lower())
     found = find_gpu(text) or _BY_NAME.get(_key(text)) or _BY_NAME.get(_key(SHORT_NAMES.get(short, "")))
     if found is None:
         found = _joined(text)
     if found is None:
-        raise unknown_name("GPU in the hardware table named", text, (*(gpu.name for gpu in GPUS), *SHORT_NAMES))
+        known = (*(gpu.name for gpu in GPUS), *SHORT_NAMES)
+        raise unknown_name("GPU in the hardware table named", text, known, else_=else_)
     return found
 
 

@@ -57,13 +57,14 @@ def node_type_named(name: str) -> NodeType:
     return found
 
 
-def machine_named(gpu: str | None, node_type: str | None) -> tuple[Gpu | None, NodeType | None]:
+def machine_named(gpu: str | None, node_type: str | None, *, else_: str = "") -> tuple[Gpu | None, NodeType | None]:
     """The GPU and the node type of those names; the node type's GPU where none is named, or its name in part (A100).
 
-    Raises UsageError for names that the tables do not have, and for a node type that has other GPUs.
+    Raises UsageError for names that the tables do not have, of a GPU with ``else_``, and for a node type that has
+    other GPUs.
     """
     node = node_type_named(node_type) if node_type else None
-    named = gpu_for(gpu) if gpu else node.gpu if node else None
+    named = gpu_for(gpu, else_=else_) if gpu else node.gpu if node else None
     if node is not None and gpu and node.gpu.name.lower().startswith(" ".join(gpu.lower().split())):
         return node.gpu, node
     if node is not None and named != node.gpu:

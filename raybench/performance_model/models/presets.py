@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from raybench.errors import UsageError, unknown_name
+from raybench.errors import unknown_name
 from raybench.performance_model.models.transformer import Transformer
 
 
@@ -94,6 +94,6 @@ def preset_named(name: str, *, others: Iterable[str] = ()) -> Transformer:
     key = name.strip().lower()
     found = PRESETS.get(ALIASES.get(key, key))
     if found is None:
-        unknown = unknown_name("model", name, (*PRESETS, *ALIASES, *others))
-        raise UsageError(f"{unknown}; or give the config.json of a Hugging Face model, or its folder (./{key})")
+        instead = f"of another give the config.json of a Hugging Face model, or its folder (./{key})"
+        raise unknown_name("model", name, (*PRESETS, *ALIASES, *others), else_=instead)
     return found

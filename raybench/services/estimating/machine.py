@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from raybench.services.estimating.options import EstimateOptions
 
 
+_OF_ANOTHER = "of another say --memory, such as 12G, in place of --gpu: what fits is told, and no time"
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """The node as far as it was given, with where each figure is from."""
@@ -27,7 +30,7 @@ def machine_of(options: "EstimateOptions") -> Machine:
     """
     from raybench.hardware.nodes import machine_named
 
-    gpu, node = machine_named(options.gpu, options.node_type)
+    gpu, node = machine_named(options.gpu, options.node_type, else_=_OF_ANOTHER)
     if node is not None and (options.gpus_per_node or 0) > node.gpus:
         raise UsageError(f"--gpus-per-node is {options.gpus_per_node}; a {node.name} has {node.gpus} GPUs")
     return Machine(gpu, node, {"peak and memory": f"{gpu.name}, {gpu.source}"} if gpu else {})

@@ -128,6 +128,11 @@ def test_samples_and_epochs_are_tokens() -> None:
     ("arguments", "said"),
     [
         (("llama-9b", *P5), "there is no model"),
+        (
+            ("kimi-k2", *P5),
+            r"of another give the config.json of a Hugging Face model, or its folder \(./kimi-k2\); there",
+        ),
+        (("llama-8b", "--gpu", "RTX 3060"), "of another say --memory, such as 12G, in place of --gpu"),
         (("llama-8b", *P5, "--tokens", "many"), "write a number"),
         (("llama-8b", *P5, "--tokens", "0"), "a training of 0 tokens is none"),
         (("llama-8b", *P5, "--tokens", "999999999999999T"), "there must be from 1 to 1e.18"),
@@ -236,3 +241,9 @@ def test_nodes_that_cannot_be_in_time_are_not_searched(monkeypatch: pytest.Monke
     few = planned(*one, "400d", code=1)["nodes_in_time"]["nodes"]
     assert tried[-1] == few
     assert min(tried) >= few // 4
+
+
+def test_what_fits_a_gpu_that_no_table_has_is_told_by_its_memory() -> None:
+    plan = planned("microsoft/phi-2", "--memory", "12G", "--gpus-per-node", "1", "--lora-rank", "16")
+    assert plan["ways"][0]["fits"] is True
+    assert plan["ways"][0]["tokens_per_second"] is None

@@ -6,6 +6,8 @@ from raybench.errors import UsageError, unknown_name
 from raybench.hardware.gpus import Gpu, gpu_for
 from raybench.hardware.tables import number, read_table
 
+# Google's A2, G2, G4 and small A3, and Azure's NC: no RDMA, and for eight GPUs the rate that others have for one.
+_NETWORKS_OF_SERVERS = ("gVNIC", "Ethernet")
 _BY_ITS_PARTS = "of another machine say --gpu, and of several nodes --nics and --nic-gbit"
 
 
@@ -13,14 +15,15 @@ _BY_ITS_PARTS = "of another machine say --gpu, and of several nodes --nics and -
 class NodeType:
     """A machine as it is sold. ``nic_gbit`` is the line rate of each of its ``nics`` NICs for GPU traffic, Gbit/s.
 
+    Both are None, and ``network`` is empty, where no source says what joins such nodes: of many it is a single node.
     ``usd_per_hour``: the list price on demand, on the day ``priced_on``; None: none, ``unpriced`` says why.
     """
 
     name: str
     gpu: Gpu
     gpus: int
-    nics: int
-    nic_gbit: float
+    nics: int | None
+    nic_gbit: float | None
     network: str
     source: str
     usd_per_hour: float | None = None
@@ -34,9 +37,14 @@ class NodeType:
         return self.source.startswith("aws.amazon.com")
 
     @property
-    def fabric_gb_per_s(self) -> float:
-        """Line rate of all NICs together, one direction, GB/s."""
-        return self.nics * self.nic_gbit / 8
+    def fabric_gb_per_s(self) -> float | None:
+        """Line rate of all NICs together, one direction, GB/s; None: not known."""
+        return None if self.nics is None or self.nic_gbit is None else self.nics * self.nic_gbit / 8
+
+    @property
+    def has_network_for_gpus(self) -> bool:
+        """Whether its NICs are made for what GPUs exchange: not a virtual machine's own, which carry TCP alone."""
+        return bool(self.network) and self.network not in _NETWORKS_OF_SERVERS
 
 
 def node_key(name: str) -> str:
@@ -80,8 +88,8 @@ NODE_TYPES: tuple[NodeType, ...] = tuple(
         name=row["name"],
         gpu=gpu_for(row["gpu"]),
         gpus=int(row["gpus"]),
-        nics=int(row["nics"]),
-        nic_gbit=float(row["nic_gbit"]),
+        nics=int(row["nics"]) if row["nics"] else None,
+        nic_gbit=number(row["nic_gbit"]),
         network=row["network"],
         source=row["source"],
         usd_per_hour=number(row["usd_per_node_hour"]),

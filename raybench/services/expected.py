@@ -1,5 +1,6 @@
 """What a healthy system of a shape reaches, by message size, without having one."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,7 @@ def expected_bandwidth(options: SystemOptions, *, operation: str = "all_reduce",
 
 def _system(options: SystemOptions) -> "System":
     from raybench.expectations.nic_share import likely_installed, shared_nics
-    from raybench.expectations.regimes import System
+    from raybench.expectations.regimes import RACKS, System
     from raybench.hardware.nodes import machine_named
 
     gpu, node = machine_named(options.gpu, options.node_type)
@@ -68,8 +69,9 @@ def _system(options: SystemOptions) -> "System":
         raise UsageError("name the machine: --node-type, or --gpu with --nics and --nic-gbit")
     _check_counts(options)
     per_node = options.gpus_per_node or (node.gpus if node else 8)
-    nics = options.nics or (node.nics if node else None)
-    installed = options.gpus_installed or (node.gpus if node else likely_installed(ranks=per_node, nics=nics))
+    trays = math.ceil(per_node / node.gpus) if node and gpu.name.startswith(RACKS) else 1  # told as one node
+    nics = options.nics or (trays * node.nics if node and node.nics else None)
+    installed = options.gpus_installed or (trays * node.gpus if node else likely_installed(ranks=per_node, nics=nics))
     if per_node > installed:
         raise UsageError(f"--gpus-per-node is {per_node}; a node has {installed} GPUs (--gpus-installed)")
     return System(
@@ -96,5 +98,6 @@ def _check_counts(options: SystemOptions) -> None:
 
 def _family(network: str) -> Any:
     """Of a node type's network, by its name in nodes.csv."""
-    known = {"EFA": "efa", "GPUDirect-TCPXO": "tcpxo", "ENA": "sockets", "GPUDirect-TCPX": None}
-    return known.get(network.split(maxsplit=1)[0], "rdma")
+    sockets = dict.fromkeys(("ENA", "gVNIC", "Ethernet"), "sockets")
+    known = {"EFA": "efa", "GPUDirect-TCPXO": "tcpxo", "GPUDirect-TCPX": None, **sockets}
+    return known.get(network.split(" ", maxsplit=1)[0], "rdma")

@@ -11,7 +11,8 @@ from raybench.performance_model.layout import NIC_SHARE, Layout, Network, Unknow
 _SAME_MACHINES = {"A800": "A100", "H800": "H100", "H20": "H100", "B100": "B200"}
 # GPUs that NVLink joins over the nodes of a rack (NVIDIA's NVL72: 18 trays of four).
 RACKS, _RACK_RANKS = ("GB200", "GB300"), 72
-# NICs of a tray of GB300, which no node type has yet: 400 Gbit/s a GPU as with GB200, or the 800 of its ConnectX-8.
+# NICs of a tray of GB300: 400 Gbit/s a GPU as with GB200 (a public baseline of Azure's), or the 800 of its ConnectX-8
+# (Oracle's, Google's).
 _TRAYS = {"GB300": (200.0, 400.0)}
 # GeForce GPUs have no peer-to-peer access: what they send goes through host memory, which all of them share. Two RTX
 # 2080 Ti behind one switch reach 5.7 of 15.75 GB/s (github.com/Anthony-Hoo/Anthony-Hoo.github.io, 2025), eight RTX 5090
@@ -28,14 +29,19 @@ def fabrics_of(gpu: Gpu) -> tuple[float, float]:
 
     They are what four in five of them have at least, since one cloud's first H100 nodes have a quarter of all others',
     and at most. For a GPU that no node type has: of those whose GPUs are joined likewise, by NVLink or by PCIe alone.
+    A type whose network is not made for GPUs is none of them: who joins such nodes has to say so.
     """
     family = _SAME_MACHINES.get(_family(gpu), _family(gpu))
     if family in _TRAYS:
         return _TRAYS[family]
-    joined = [node for node in NODE_TYPES if node.gpus >= _LEAST_GPUS]
-    own = [node.fabric_gb_per_s for node in joined if _family(node.gpu) == family]
+    joined = [
+        (node.gpu, node.fabric_gb_per_s)
+        for node in NODE_TYPES
+        if node.gpus >= _LEAST_GPUS and node.has_network_for_gpus and node.fabric_gb_per_s is not None
+    ]
     by_pcie = gpu.board_gb_per_s is None
-    rates = sorted(own or [node.fabric_gb_per_s for node in joined if (node.gpu.board_gb_per_s is None) == by_pcie])
+    own = [rate for other, rate in joined if _family(other) == family]
+    rates = sorted(own or [rate for other, rate in joined if (other.board_gb_per_s is None) == by_pcie])
     return rates[int((1 - _MOST_NODES) * len(rates))], rates[int(_MOST_NODES * len(rates))]
 
 

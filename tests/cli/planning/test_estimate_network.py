@@ -15,7 +15,7 @@ from tests.reports.sample import cluster, run_result, sweep
 
 @pytest.mark.parametrize(
     ("gpu", "rates"),
-    [("H100", "1600 to 3200"), ("H800", "1600 to 3200"), ("RTX 4090", "50 to 400"), ("H200", "3200")],
+    [("H100", "1600 to 3200"), ("H800", "1600 to 3200"), ("RTX 4090", "50 to 800"), ("H200", "3200")],
 )
 def test_without_what_joins_the_nodes_a_step_is_between_what_such_nodes_have(gpu: str, rates: str) -> None:
     shape = ("--model", "gpt2", "--world-size", "16", "--gpu", gpu)

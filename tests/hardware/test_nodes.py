@@ -11,8 +11,6 @@ from raybench.performance_model.cost import list_price, why_unpriced
 WITHOUT_PRICE = {
     "p5e.48xlarge", "p6e-gb200.36xlarge",
     "a4-highgpu-8g", "a4x-highgpu-4g", "a4x-maxgpu-4g-metal", "a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g",
-    "g2-standard-16", "g2-standard-24", "g2-standard-48", "g2-standard-96",
-    "g4-standard-48", "g4-standard-96", "g4-standard-192", "g4-standard-384",
     "ND40rs_v2", "ND128isr_GB300_v6", "NC48ads_A100_v4", "NC96ads_A100_v4", "NC80adis_H100_v5",
     "BM.GPU.L40S.4", "BM.GPU.A10.4", "b300-8x", "gb300-4x",
     "Lambda 1CC H100", "Lambda 1CC B200",

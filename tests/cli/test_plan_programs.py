@@ -91,6 +91,24 @@ def test_megatron_is_told_of_whole_experts_on_tensor_ranks(experts: dict[str, in
     assert words in launch_lines(Way(estimate=estimate(estimate_request(machine)), fits=True))[1]
 
 
+@pytest.mark.parametrize(("gpu", "is_captured"), [("GB200", True), ("B200", False)])
+def test_megatron_is_told_to_capture_what_is_told_as_captured(gpu: str, is_captured: bool) -> None:
+    machine = EstimateOptions(
+        model="mixtral-8x7b",
+        world_size=8,
+        gpu=gpu,
+        gpus_per_node=8,
+        strategy="zero1",
+        kernels="fused",
+        expert_parallel=8,
+    )
+    told = [launch_lines(Way(estimate=estimate(estimate_request(replace(machine, cuda_graphs=said))), fits=True))[1]
+            for said in (None, False, True)]  # fmt: skip
+    assert ["--cuda-graph-modules attn moe_router moe_preprocess" in words for words in told] == [
+        is_captured, False, True,
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("asked", "program", "words"),
     [

@@ -148,11 +148,15 @@ def _blocks(gpu: Gpu, model: Transformer, setup: TrainingSetup, *, is_dispatched
         dense *= _HOOKED_ALONE_STARTS if setup.gathers_nothing else _HOOKED_STARTS
     if setup.lora_rank:
         dense *= _FROZEN_STARTS
-    of_recipes = gpu.name in _GRAPHED and setup.kernels == "fused"
     dense *= _GRAPHED_SHARE if setup.captured else 1.0
-    captured = of_recipes if setup.captured is None else setup.captured
-    experts = (_EXPERTS_STARTS + _more_kernels(model) / _USUAL_KERNELS) * (_GRAPHED_SHARE if captured else 1.0)
+    left = _GRAPHED_SHARE if captures_experts(gpu, setup) else 1.0
+    experts = (_EXPERTS_STARTS + _more_kernels(model) / _USUAL_KERNELS) * left
     return sum(kind.layers * (experts if kind.experts else dense) for kind in model.kinds())
+
+
+def captures_experts(gpu: Gpu, setup: TrainingSetup) -> bool:
+    """Whether attention and routing of blocks with experts are taken to be captured as CUDA graphs."""
+    return gpu.name in _GRAPHED and setup.kernels == "fused" if setup.captured is None else setup.captured
 
 
 def _more_kernels(model: Transformer) -> int:

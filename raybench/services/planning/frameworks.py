@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from raybench.performance_model.parallel.part import OUTER_STAGES, spare_places
 from raybench.performance_model.programs.torchtitan import by_torchtitan, torchtitan_config
+from raybench.performance_model.step.starts import captures_experts
 from raybench.performance_model.ways.ranking import shards_as_deepspeed
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 ZERO_FILE = "zero.json"
 Framework = Literal["megatron-lm", "torchtitan", "sagemaker", "accelerate"]
 _DISPATCHED = "--moe-token-dispatcher-type alltoall --moe-grouped-gemm"  # as estimated; Megatron-LM's own is allgather
+# With graphs, as told on GB200 and GB300: Megatron-LM's docs/user-guide/features/cuda_graph.md (core_v0.18.0), "MoE
+# Model Training"; until 0.17 --cuda-graph-scope.
+_CAPTURED = "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router moe_preprocess"
 # megatron/training/arguments.py: SGD has momentum unless it is told otherwise; Adam in 8 bits is Transformer Engine's.
 _MEGATRON_OPTIMIZERS = {
     "sgd": "--optimizer sgd --sgd-momentum 0",
@@ -122,6 +126,7 @@ def megatron_words(way: "Way") -> str:
         words.append(f"--num-layers-per-virtual-pipeline-stage {chunk}")
     words += [f"--context-parallel-size {layout.context}"] if layout.context > 1 else []
     words += [f"--expert-model-parallel-size {layout.expert} {_DISPATCHED}"] if layout.expert > 1 else []
+    words += [_CAPTURED] if _is_captured(one) else []
     words += ["--expert-tensor-parallel-size 1"] if one.model.experts and layout.has_whole_experts else []
     words += ["--use-distributed-optimizer"] if setup.strategy == "zero1" else []
     words += ["--overlap-grad-reduce --overlap-param-gather"] if setup.strategy == "zero1" and setup.overlaps else []
@@ -136,6 +141,12 @@ def megatron_words(way: "Way") -> str:
     if setup.recompute_modules:
         words.append(f"--recompute-granularity selective --recompute-modules {' '.join(setup.recompute_modules)}")
     return " ".join(words)
+
+
+def _is_captured(one: "EstimateRequest") -> bool:
+    """Whether its time is told with CUDA graphs, which whole blocks that are recomputed go without."""
+    with_experts = one.gpu is not None and one.model.experts > 0 and not one.setup.checkpointing
+    return with_experts and one.gpu is not None and captures_experts(one.gpu, one.setup)
 
 
 def _recomputed(one: "EstimateRequest", spare: int) -> str:

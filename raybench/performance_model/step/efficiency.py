@@ -72,9 +72,8 @@ class Calibration:
         return self.seconds(work) / self.seconds(replace(work, products=work.products - work.padded))
 
     def unbalanced_times(self, work: Work) -> float:
-        """How many times as long it takes where a rank's experts get ``MOST_TOKENS`` times as many tokens as usual."""
-        more = (MOST_TOKENS - 1) * work.unbalanced
-        return self.seconds(replace(work, products=work.products + more)) / self.seconds(work)
+        """How many times as long it takes where a rank's experts get as many more tokens than usual as they may."""
+        return self.seconds(replace(work, products=work.products + work.unbalanced)) / self.seconds(work)
 
     def masked_times(self, work: Work) -> float:
         """How many times as long it takes where samples are padded and attention is given a mask."""
@@ -116,11 +115,6 @@ CALIBRATION = Calibration(
 # Where a rank has all of a layer's experts, which most programs compute one after another: five published trainings of
 # Mixtral on one and two A100 take 1.08 to 1.44 times as long as a dense model of as much work.
 EXPERTS_TOGETHER_TIMES = 1.2
-# How many times as many tokens as on average the rank with most of them gets, where nobody forces experts to be equally
-# loaded: 2.6 and 3.0 in fine-tuning over 16 ranks, 5.1 in its worst step (deepspeedai/DeepSpeed pull request 8213). All
-# others wait for it. Qwen3-235B takes 1.31 times as long if experts take five times their share of tokens at most as
-# with one (InternLM/xtuner, megatron_moe_benchmark.md, "EP Load Imbalance").
-MOST_TOKENS = 3.0
 # How far programs differ, as factors within which nine in ten are: how many times as long kernel launches may take
 # (Python, hooks, the CPU), with fused kernels or adapters and without; and an optimizer on the CPU. Independent errors,
 # added as squares. Programs that are not tuned lie far behind the fit where each kernel has little work (SmolLM3 by

@@ -78,6 +78,12 @@ _SEPARATE_NORM_PASSES, _SEPARATE_ROTATION_PASSES = 54, 20
 # under autocast) as a kernel each, or one fused kernel (Megatron-LM's, a compiler's) between the products.
 _BYTES_PER_SCORE = {"plain": (24, 36), "fused": (10, 16)}
 
+# How many times as many tokens as on average the rank with most of them gets, where nobody forces experts to be equally
+# loaded: 2.6 and 3.0 in fine-tuning over 16 ranks, 5.1 in its worst step (deepspeedai/DeepSpeed pull request 8213). All
+# others wait for it. Qwen3-235B takes 1.31 times as long if experts take five times their share of tokens at most as
+# with one (InternLM/xtuner, megatron_moe_benchmark.md, "EP Load Imbalance").
+MOST_TOKENS = 3.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
@@ -105,7 +111,7 @@ class Work:
     unsure_logits: float = 0.0  # of a loss that nobody names
     unsure_products: float = 0.0  # of an output layer of an even width
     masked: float = 0.0  # how much longer attention takes where samples are padded and it is given a mask
-    unbalanced: float = 0.0  # of products, those of experts whose ranks may get unequally many tokens
+    unbalanced: float = 0.0  # of products, what the rank with most tokens has of experts' beside as many as the others
     padded: float = 0.0  # what a compiler spares of the products that pads an odd vocabulary, which no row says
     is_held: bool = False  # the GPU's power does not let it keep its clock
     # It sums in fp32 at half the rate of its units (GeForce); then neither power nor memory holds it back.
@@ -147,7 +153,7 @@ def work_of(
         products=tokens * (products / gain + head) / (clock * peak * 1e12) + _wide_adapters(gpu, model, setup),
         padded=tokens * head / (clock * peak * 1e12) if setup.compiled and model.vocabulary % 2 else 0.0,
         unsure_products=tokens * unsure_head / (clock * peak * 1e12),
-        unbalanced=tokens * _routed_flops(model, setup) / gain / (clock * peak * 1e12),
+        unbalanced=(_most_tokens(model) - 1) * tokens * _routed_flops(model, setup) / gain / (clock * peak * 1e12),
         casts=casts + cast_base,
         unsure_casts=unsure_casts + unsure_base,
         attention=slow * attended_seconds,
@@ -303,6 +309,15 @@ def _routed_flops(model: Transformer, setup: TrainingSetup) -> float:
     passed = (model.layers - model.dense_layers) * model.experts_per_token * model.each_expert
     each = 4.0 if setup.lora_rank else 6.0
     return (each + 2.0 * products_again(model, setup)) * passed
+
+
+def _most_tokens(model: Transformer) -> float:
+    """How many times as many copies of tokens as on average the rank with most of them may get.
+
+    At most one of each token for each of its experts: of two ranks that share eight experts twice as many.
+    """
+    ranks, each = getattr(model, "expert_ranks", 1), model.experts_per_token
+    return min(MOST_TOKENS, ranks * min(each, model.experts / ranks) / each) if each else 1.0
 
 
 def _product_flops(model: Transformer, setup: TrainingSetup) -> float:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from raybench.errors import UsageError
+from raybench.hardware.gpus import gpu_for
 from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.estimate.forms import layouts_meant
 from raybench.performance_model.estimate.request import EstimateRequest
@@ -14,6 +15,7 @@ from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.parallel.strategies import strategy_named
 from raybench.performance_model.step.traffic import training_traffic
+from raybench.performance_model.step.work import work_of
 from tests.performance_model.parallel.cut_models import (
     MIXTURE,
     SETUP,
@@ -147,3 +149,17 @@ def test_layers_without_experts_that_lie_between_others_are_dealt_out_over_stage
     assert held[0] == held[1]
     assert part_of(first, where).dense_layers == 0
     assert part_of(between, where).dense_layers == 8
+
+
+@pytest.mark.parametrize(("ranks", "each", "most"), [(2, 2, 2.0), (4, 2, 3.0), (8, 8, 1.0), (4, 4, 2.0)])
+def test_no_rank_gets_more_copies_than_each_token_once_for_each_of_its_experts(
+    ranks: int, each: int, most: float
+) -> None:
+    """Of eight experts; up to three times as many as on average, as far as was measured."""
+    model = replace(MIXTURE, experts_per_token=each)
+    part = part_of(model, layout(8, expert=ranks))
+    works = [work_of(gpu_for("h100"), part, replace(SETUP, is_balanced=said)) for said in (None, True)]
+    of_experts = 6 * each * model.each_expert * model.layers
+    share = of_experts / (6 * part.computing_parameters)
+    assert works[1].unbalanced == 0
+    assert works[0].unbalanced / works[0].products == pytest.approx((most - 1) * share, rel=1e-6)

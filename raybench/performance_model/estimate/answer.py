@@ -142,13 +142,20 @@ class Estimate:
         is given. Where the network is open, the bounds hold for its fastest and its slowest form; so they do for open
         options once ``with_meant`` has looked at them.
         """
-        return outermost(self.step.bounds, self.meant_seconds)
+        return self.meant_seconds if self._is_meant_otherwise else outermost(self.step.bounds, self.meant_seconds)
 
     @property
     def computation_seconds(self) -> tuple[float, float] | None:
         """Computation of a step, fastest and slowest, over all values of open options as the step's bounds."""
         computation = self.step.computation
-        return None if computation is None else outermost(computation, self.meant_computation)
+        if computation is None or self._is_meant_otherwise:
+            return self.meant_computation
+        return outermost(computation, self.meant_computation)
+
+    @property
+    def _is_meant_otherwise(self) -> bool:
+        """Whether it runs with blocks computed again alone, so that its time without is none of its bounds."""
+        return self.recomputed is not None and self.meant_seconds is not None
 
     @property
     def traits(self) -> Traits | None:

@@ -99,15 +99,22 @@ def _checkpointed(request: EstimateRequest) -> EstimateRequest:
 
 def with_meant(found: Estimate) -> Estimate:
     """The estimate with bounds that hold for every value of open options with which the training can run."""
-    again = [] if found.recomputed is None else [_checkpointed(found.request)]
-    asked = [*again, *(one for request in (found.request, *again) for one in said_requests(request))]
-    others = (estimate(one, alone=False) for one in asked)
-    can_run = [one for one in others if one.fits is not False]
+    ways = [found.request] if found.recomputed is None else [_checkpointed(found.request)]
+    asked = [*ways[found.recomputed is None :], *(one for way in ways for one in said_requests(way))]
+    can_run = _that_can_run(asked)
+    if len(can_run) < len(asked):
+        can_run += _that_can_run([one for way in ways for one in said_requests(way, in_chunks=True)])
     return replace(
         found,
         meant_seconds=outermost(*(one.step_seconds for one in can_run)),
         meant_computation=outermost(*(one.computation_seconds for one in can_run)),
     )
+
+
+def _that_can_run(requests: list[EstimateRequest]) -> list[Estimate]:
+    """The estimates of those that are not told to have too little memory."""
+    found = (estimate(one, alone=False) for one in requests)
+    return [one for one in found if one.fits is not False]
 
 
 def _communication_seconds(request: EstimateRequest, traffic: Traffic) -> float | None:

@@ -38,16 +38,19 @@ _SLOWEST: dict[str, Any] = {
 }
 
 
-def said_requests(request: EstimateRequest) -> Iterator[EstimateRequest]:
+def said_requests(request: EstimateRequest, *, in_chunks: bool = False) -> Iterator[EstimateRequest]:
     """The request with all said that is open, once each way; nothing where all is said.
 
-    Of what a program that is named leaves open the slowest is what takes most with it.
+    Of what a program that is named leaves open the slowest is what takes most with it. ``in_chunks``: with a loss that
+    takes least memory, where it is open, since neither the fastest nor the slowest may fit.
     """
     layouts = layouts_meant(request.model, request.layout)
     names, flags = _open(request), _open_flags(request)
     most = {fact.name: fact.value for fact in request.taken if fact.is_open and fact.name in _SLOWEST}
     sides = [_FASTEST, _SLOWEST | most] if names else []
     sides += [_TUNED] * ("compiled" in names) + [_COMPILED] * ({"kernels", "compiled"} <= names)
+    if in_chunks:
+        sides = [side | {"loss": "chunked"} for side in sides if "loss" in names]
     lean = replace(request, setup=replace(request.setup, **flags)) if flags else request
     asked = [request, *(_said(one, side) for side in sides for one in ([request, lean] if flags else [request]))]
     asked += [lean] if flags else []

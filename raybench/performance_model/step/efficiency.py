@@ -293,7 +293,7 @@ def _slower_times(work: Work, setup: TrainingSetup, *, of_experts: bool) -> floa
 
 def _source(gpu: Gpu | None, model: Transformer) -> str:
     if model.experts:
-        return "of published trainings on it and of 134 of models with experts"
+        return "of published trainings on it and of 137 of models with experts"
     if gpu is None:
         return "of GPUs of which few published trainings are known"
     return unpublished(gpu) or f"fitted to published trainings on {gpu.name.split()[0]}"

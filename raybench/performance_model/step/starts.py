@@ -25,7 +25,7 @@ COMPILED_STARTS = 0.5
 # Kernel launches of a block with experts, in units of a dense block's: routing, permutation, exchange over ranks and
 # grouped products. Small micro-batches are slow however few operations they have: with 2.5 times the launches the
 # middle of the bounds is nearest to 60 published trainings (tests/performance_model/parallel/experts_fit.py), 20 % off
-# in the mean. Of 134 with those below beside it, 2 to 3 times is as near.
+# in the mean. Of 137 with those below beside it, 2 to 3 times is as near.
 _EXPERTS_STARTS = 2.5
 # Kernels more of such a block, forward and backward, as transformers' code of DeepSeek-V3 starts them and Qwen3's does
 # not (a test counts them): of latent attention; of an expert for all tokens, with the sum of both; of a router that

@@ -123,14 +123,17 @@ class EstimateRequest:
     def may_store_scores(self) -> bool:
         """Whether attention may store its scores although nobody says so: on a GPU older than its flash kernels.
 
+        Or with sinks, of which few kernels know: who trains gpt-oss on long samples named one, or ran out of memory.
         Those of PyTorch that are left there take no groups of heads that share keys (transformers issue 48633), nor has
         what such a GPU runs to be new. A program's release that has PyTorch's attention decides it where heads share
         none, and a program that brings its own kernel always.
         """
         is_open = self.setup.flash_attention and "flash_attention" not in self.said
+        named = [fact for fact in self.taken if fact.name == "flash_attention"]
+        if is_open and any(fact.is_open for fact in named):
+            return True
         if not is_open or not is_before_flash(self.gpu):
             return False
-        named = [fact for fact in self.taken if fact.name == "flash_attention"]
         if self.is_of_a_release and named:
             return self.model.key_value_heads < self.model.heads and named[0].is_default
         return all(fact.is_default for fact in named)
@@ -208,7 +211,9 @@ def least_model(request: EstimateRequest) -> Transformer:
 def _opened(request: EstimateRequest) -> dict[str, Any]:
     """Of the setup, by what its program's releases or users leave open: what takes less."""
     found: dict[str, Any] = {
-        fact.name: not fact.value for fact in request.taken if fact.is_open and isinstance(fact.value, bool)
+        fact.name: not fact.value
+        for fact in request.taken
+        if fact.is_open and isinstance(fact.value, bool) and not (fact.name == "flash_attention" and fact.value)
     }
     if found.pop("reduces_each", False):
         found["whole_gradients"] = False

@@ -82,7 +82,7 @@ def _open(request: EstimateRequest) -> frozenset[str]:
 
 def _open_flags(request: EstimateRequest) -> dict[str, Any]:
     """What else its program's release leaves open of attention, as it is where that is not what takes most memory."""
-    found = (fact for fact in request.taken if fact.is_open and fact.name == "flash_attention")
+    found = (fact for fact in request.taken if fact.is_open and fact.name == "flash_attention" and not fact.value)
     return {fact.name: not fact.value for fact in found}
 
 

@@ -20,6 +20,16 @@ JOINED_PROJECTIONS = Fact(name="joined_projections", value=True,
 # Logits are cast to fp32, and the loss is computed on them in place.
 LOSS_IN_PLACE = Fact(name="loss", value="fused-fp32", source=f"{_OF_MEGATRON}/tensor_parallel/cross_entropy.py",
                      is_default=True)  # fmt: skip
+# Of gpt-oss, whose softmax has sinks: by Megatron-Core's own attention before Transformer Engine 2.8 (September 2025),
+# and by its unfused one where cuDNN has no kernel for them, as with packed samples (its issues 2318 and 2483).
+STORED_SINKS = Fact(
+    name="flash_attention",
+    value=True,
+    source="nemo/collections/llm/gpt/model/gpt_oss.py of 2025 and src/megatron/bridge/models/gpt_oss/"
+    "gpt_oss_provider.py of 0.1: AttnBackend.local; fused by Transformer Engine 2.8 and later, as cuDNN has it",
+    families=("gpt_oss",),
+    is_open=True,
+)
 OF_MEGATRON_CORE: tuple[Fact, ...] = (
     LEAN_KERNELS,
     Fact(name="compiled", value=False, source=f"{_OF_MEGATRON}/transformer"),
@@ -32,6 +42,7 @@ OF_MEGATRON_CORE: tuple[Fact, ...] = (
     Fact(name="masked_attention", value=False, source=f"{_OF_MEGATRON}/transformer/enums.py, AttnMaskType.causal"),
     FUSED_ADAM,
     JOINED_PROJECTIONS,
+    STORED_SINKS,
     Fact(
         name="has_8bit_inputs",
         value=True,

@@ -104,10 +104,11 @@ class Fact:
 
     ``strategies`` and ``methods``: with which alone; none: with all. ``needs``: what else has to be so, of fields whose
     values are known. ``is_default``: its users may choose another and hardly do. ``is_open``: they choose, and this is
-    the one that takes most; it stays unknown. Sizes of an element are bytes, or ``COMPUTED``. ``families``: of which
-    models alone, as ``model_type`` of their config.json has it. ``releases``: of which alone; it is taken only where
-    the release is said, and of two that hang together the one that takes more comes first, as it is taken, open, where
-    either may be meant (``of_release``). Raises ValueError for a field that there is not.
+    the one that takes most, of attention that of flash kernels also where some store scores; it stays unknown. Sizes of
+    an element are bytes, or ``COMPUTED``. ``families``: of which models alone, as ``model_type`` of their config.json
+    has it. ``releases``: of which alone; it is taken only where the release is said, and of two that hang together the
+    one that takes more comes first, as it is taken, open, where either may be meant (``of_release``). Raises ValueError
+    for a field that there is not.
     """
 
     name: str

@@ -51,6 +51,10 @@ STORED_SCORES: tuple[Fact, ...] = (
     Fact(name="flash_attention", value=False, families=_NEVER_SDPA, is_default=True,
          source="transformers/models/bloom/modeling_bloom.py and others of its age: attention of their own, up to 5; "
          "with flash-attn --flash-attention"),
+    # whose softmax has sinks: programs' examples name a kernel of FlashAttention 3, who names none stores scores
+    Fact(name="flash_attention", value=True, families=("gpt_oss",), is_open=True,
+         source="transformers/models/gpt_oss/modeling_gpt_oss.py, _supports_sdpa False: eager, unless it is told "
+         "kernels-community/vllm-flash-attn3, its like, or flex_attention"),
 )  # fmt: skip
 _SHIFTED = "transformers/loss/loss_utils.py, ForCausalLMLoss: shift_logits, a copy, up to 4.48"
 _WHOLE = "transformers/loss/loss_utils.py, ForCausalLMLoss: labels are shifted, from 4.49 on"

@@ -162,3 +162,26 @@ def test_experts_of_one_parameter_are_not_packed_by_transformers_4(model: str, i
     assert not found.request.experts_left_by
     unsaid = told(model, "h200", **QLORA)
     assert unsaid.request.experts_left_by == ("transformers from 5 on" if is_packed else "transformers")
+
+
+@pytest.mark.parametrize(
+    ("program", "model", "is_open"),
+    [
+        ("megatron-lm", "gpt-oss-20b", True),
+        ("nemo", "gpt-oss-20b", True),
+        ("transformers", "gpt-oss-20b", True),
+        ("torchtitan", "gpt-oss-20b", False),  # FlexAttention
+        (None, "gpt-oss-20b", False),
+        ("megatron-lm", "qwen3-30b-a3b", False),
+    ],
+)
+def test_scores_with_sinks_may_be_stored(program: str | None, model: str, is_open: bool) -> None:
+    """gpt-oss 20B by NeMo on eight B200, 16,384 tokens: out of memory, and told to fit. What is likely stays flash."""
+    options = {"world_size": 8, "strategy": "zero1" if program in ("megatron-lm", "nemo") else "fsdp"}
+    long: dict[str, Any] = {**options, "sequence_length": 16384, "program": program}
+    found, said = told(model, "b200", **long), told(model, "b200", **long, no_flash_attention=False)
+    assert (found.peak > 2 * found.memory.peak) is is_open
+    assert ("--flash-attention" in unsaid_of(found.request)) is is_open
+    assert (found.memory.peak, found.least_peak) == (said.memory.peak, said.least_peak)
+    assert found.step_seconds == said.step_seconds
+    assert "--flash-attention" not in unsaid_of(said.request)

@@ -81,7 +81,6 @@ LITGPT = Program(
     families=Families(
         none_of=NOT_ROTARY, has="models with rotary positions", source="litgpt/model.py, which has no other ones"
     ),
-    cuts=("tensor",),
     methods=("full", "lora", "qlora"),
     selective="it computes all of a block again",
     settings=(

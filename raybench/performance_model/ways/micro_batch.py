@@ -20,8 +20,24 @@ def largest_way(request: EstimateRequest, samples_per_rank: int, fitting_only: b
 
     ``samples_per_rank``: of all ranks that compute a sample together. None where it is not sure to fit, and is to.
     """
-    setup = replace(request.setup, gradients_kept=True, whole_gradients=request.adds_up_whole)
-    asked = replace(request, setup=setup)
+    found = _largest_of_several(request, samples_per_rank, fitting_only)
+    if request.adds_up_whole and samples_per_rank > 1 and (found is None or not found.fits):
+        return _at_once(request, samples_per_rank) or found
+    return found
+
+
+def _at_once(request: EstimateRequest, samples_per_rank: int) -> Way | None:
+    """All samples of a rank in one micro-batch, which needs no whole gradients; None where that does not fit."""
+    found = _estimate(request, samples_per_rank, samples_per_rank)
+    return Way(estimate=found, fits=True) if found.fits else None
+
+
+def _largest_of_several(request: EstimateRequest, samples_per_rank: int, fitting_only: bool) -> Way | None:
+    """The same, with as many micro-batches as there are samples where gradients are added up whole."""
+    several = samples_per_rank > 1
+    whole = request.adds_up_whole and several
+    kept = several or not request.setup.is_sharded
+    asked = replace(request, setup=replace(request.setup, gradients_kept=kept, whole_gradients=whole))
     most = request.sure_bytes
     forms = ((True, request.model, most_setup(asked)), (None, least_model(asked), least_setup(asked)))
     for fits, model, fitting in forms:

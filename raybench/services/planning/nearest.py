@@ -34,7 +34,7 @@ def nearest_plan(options: "PlanOptions", best_of: Best) -> str:
     if not found:
         small = first(_with_small_moments(options))
         nodes = first(_nodes(options)) or first(_nodes_with_samples(options))
-        found = "; or ".join(filter(None, (small, nodes, first(_adapters(options)))))
+        found = "; or ".join(filter(None, (small, first(_at_once(options)), nodes, first(_adapters(options)))))
     found = found or first(_adapters_on_more(options))
     if not found:
         return "nothing else that was tried does; take a smaller model, a shorter sequence or a larger GPU"
@@ -88,6 +88,17 @@ def _nodes_with_samples(options: "PlanOptions") -> list[Changes]:
         return []
     times = (2**power for power in range(1, _MOST_TIMES_NODES.bit_length()))
     return [{"nodes": options.nodes * many, "samples_per_step": samples * many} for many in times]
+
+
+def _at_once(options: "PlanOptions") -> list[Changes]:
+    """One sample a rank and step, of a program: some add whole gradients up over several, and have no room for them."""
+    from raybench.hardware.nodes import node_type_named
+
+    if options.machine.program is None:
+        return []
+    node = node_type_named(options.machine.node_type) if options.machine.node_type else None
+    per_node = options.machine.gpus_per_node or (node.gpus if node else _FULL_NODE)
+    return [fused | {"samples_per_step": options.nodes * per_node} for fused in ({}, _fused(options))]
 
 
 def _adapters(options: "PlanOptions") -> list[Changes]:

@@ -171,3 +171,23 @@ def test_what_the_words_of_a_program_do_not_say_stands_beside_them(program: str,
     plan = planned(*ON_32, "--program", program)
     assert plan["ways"][0]["activation_checkpointing"] is True
     assert any(line.endswith("beside that: activations computed again") for line in plan["launch"]) is is_apart
+
+
+@pytest.mark.parametrize(("samples", "fits"), [(32, True), (64, True), (256, False)])
+def test_one_micro_batch_a_step_needs_no_whole_gradients(samples: int, fits: bool) -> None:
+    """LitGPT adds them up over several: 61 of 79 GiB with one were told to be too large, whole gradients among them."""
+    plan = planned(*ON_32, "--program", "litgpt", "--samples-per-step", f"{samples}")
+    assert bool(plan["ways"][0]["fits"]) is fits
+    assert fits or "--samples-per-step 32 (fsdp, recomputed: " in plan["reason"]
+    assert all(way["peak"] > plan["device_bytes"] for way in plan["ways"] if way["fits"] is False)
+
+
+def test_all_samples_of_a_rank_at_once_are_a_way_where_several_micro_batches_do_not_fit() -> None:
+    asked = ("llama-70b", "--nodes", "8", *P5, "--program", "litgpt", "--samples-per-step", "128")
+    best = planned(*asked)["ways"][0]
+    assert (best["fits"], best["batch_size"], best["accumulation"]) == (True, 2, 1)
+
+
+def test_litgpt_cuts_no_model_that_it_trains() -> None:
+    """litgpt/generate/tp.py generates; litgpt/finetune/lora.py has tensor_parallel_size 1."""
+    assert all(way["tensor_parallel"] == 1 for way in planned(*LLAMA, "--program", "litgpt")["ways"])

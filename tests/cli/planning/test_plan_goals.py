@@ -129,8 +129,8 @@ def test_samples_and_epochs_are_tokens() -> None:
     [
         (("llama-9b", *P5), "there is no model"),
         (
-            ("kimi-k2", *P5),
-            r"of another give the config.json of a Hugging Face model, or its folder \(./kimi-k2\); there",
+            ("no-such-7b", *P5),
+            r"of another give the config.json of a Hugging Face model, or its folder \(./no-such-7b\);",
         ),
         (("llama-8b", "--gpu", "RTX 3060"), "of another say --memory, such as 12G, in place of --gpu"),
         (("llama-8b", *P5, "--tokens", "many"), "write a number"),

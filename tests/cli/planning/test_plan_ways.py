@@ -87,7 +87,7 @@ def test_a_gpu_without_bf16_is_planned_in_fp16() -> None:
 def test_a_model_that_is_not_known_may_be_given_as_its_config() -> None:
     with pytest.raises(
         UsageError,
-        match=r"of another give the config\.json of a Hugging Face model.*; did you mean .*'qwen2\.5-32b'.* mixtral-8x7b,",
+        match=r"give the config\.json of a Hugging Face model.*; did you mean .*'qwen2\.5-32b'.* mixtral-8x7b,",
     ):
         CliRunner().invoke(command, ["qwen2.5-33b", *P5], catch_exceptions=False)
 

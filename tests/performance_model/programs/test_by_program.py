@@ -69,7 +69,8 @@ def test_with_the_program_less_is_open_and_no_more_step_times_are_outside() -> N
     # 0.02 more since NeMo's gradients and fp32 weights are open: its own performance recipes halve both; 0.01 more
     # since torchtitan's loss may be that of before April 2025
     assert known(middle(row.openness for row in named)) <= 1.08 < known(middle(row.openness for row in bare))
-    assert known(middle(row.width for row in named)) <= 0.95 * known(middle(row.width for row in bare))
+    # 0.01 more since mixtures of experts with nothing said are narrower by a fifth, as they are with a program
+    assert known(middle(row.width for row in named)) <= 0.96 * known(middle(row.width for row in bare))
     inside = [sum(bool(row.inside) for row in rows) for rows in (bare, named)]
     assert inside[1] >= inside[0]
 

@@ -154,7 +154,7 @@ AS_PEOPLE_DO = (
         "--activation-checkpointing --lora-rank 16",
     ),
     (
-        replace(_H100, gpu="L40S", world_size=4, model="Qwen/Qwen2.5-32B", batch_size=2, sequence_length=4096,
+        replace(_H100, gpu="L40S", world_size=4, model="Qwen/Qwen2.5-32B", batch_size=2, sequence_length=3840,
                 lora_rank=16, qlora=True, strategy="ddp", program="trl==0.25"),
         "--kernels fused",
     ),

@@ -159,6 +159,8 @@ def _heaviest_setups(request: EstimateRequest) -> list[TrainingSetup]:
         setups += [stored for one in setups for stored in _storing(one)]
     if setup.frozen_blocks == "perhaps left gathered":
         setups += [replace(one, frozen_blocks="left gathered") for one in setups]
+    if request.may_have_single_scales:
+        setups = [replace(one, packing="nf4-single") for one in setups]
     if request.may_leave_experts:
         setups += [replace(one, packs_experts=False) for one in setups]
     return setups

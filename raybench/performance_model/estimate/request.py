@@ -31,8 +31,9 @@ class EstimateRequest:
     ``gradients_known``: the type in which they are added up was given. ``adapter_dropout_known``: whether adapters
     have a dropout was; else the setup has one, which takes most, and the least has none. ``dropout_known``: the same of
     what attention and the MLP give, which is the model's. ``streams_known``: FSDP's form was given; else the
-    most is that of either, whatever the setup has. ``mean_tokens``: of a sample, where samples are packed to the
-    sequence length, or where attention is masked padded to it.
+    most is that of either, whatever the setup has. ``scales_known``: the type of a 4-bit base's was given.
+    ``mean_tokens``: of a sample, where samples are packed to the sequence length, or where attention is masked padded
+    to it.
     ``other_sizes``: bytes of GPUs of the same name, where nobody says which. ``checkpointing_known``: whether blocks
     are computed again was said; else none are, and what fits only if they are is open.
     ``power_watts``: what each GPU is limited to; None: to what it was made for. ``program``: that trains, where it is
@@ -67,6 +68,7 @@ class EstimateRequest:
     adapter_dropout_known: bool = True
     dropout_known: bool = True
     streams_known: bool = True
+    scales_known: bool = True
     mean_tokens: int | None = None
     program: Program | None = None
     timing: str = ""
@@ -162,6 +164,12 @@ class EstimateRequest:
         return f"transformers{since}" if self.may_leave_experts else ""
 
     @property
+    def may_have_single_scales(self) -> bool:
+        """Whether scales of a 4-bit base may be in fp32 although nobody says so: bitsandbytes' default."""
+        is_packed = self.setup.quantized and self.setup.packing == "nf4" and not self.scales_known
+        return is_packed and self.program is None and not self.is_started
+
+    @property
     def is_known(self) -> bool:
         """Whether one estimate holds, of kernels and a loss that are known; else that of the heaviest is the most."""
         return self.kernels_known and self.loss_known
@@ -219,6 +227,8 @@ def _opened(request: EstimateRequest) -> dict[str, Any]:
         found["whole_gradients"] = False
     if any(fact.name == "frozen_inputs" and fact.is_open for fact in request.taken):
         found["frozen_inputs"] = "dropped"
+    if any(fact.name == "packing" and fact.is_open for fact in request.taken):
+        found["packing"] = "nf4"
     if request.dtype != "bf16":  # weights in fp8 lack more than 16 bits of fp32, and fp16 ones are no part of it
         found.pop("stores_remainders", None)
     apart = ("drops", "checkpointing")  # which is the model's, and what is computed again is told apart

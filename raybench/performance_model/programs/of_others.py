@@ -4,7 +4,7 @@ Read in November 2026.
 """
 
 from raybench.performance_model.programs.of_transformers import WITH_LIGER
-from raybench.performance_model.programs.program import COMPILED, COMPUTED, EAGER, FSDP, Fact, Lack, Program
+from raybench.performance_model.programs.program import COMPILED, COMPUTED, EAGER, FSDP, NF4, Fact, Lack, Program
 from raybench.performance_model.programs.releases import Releases
 from raybench.performance_model.programs.releases_of_transformers import (
     FROZEN_GATHERED,
@@ -310,6 +310,8 @@ LLAMA_RECIPES = Program(
              methods=("qlora",)),
         Fact(name="adapter_dropout", value=True, source=f"{_RECIPES}/configs/peft.py, lora_dropout 0.05",
              methods=("lora", "qlora"), is_default=True),
+        Fact(name="packing", value="nf4-single", source=f"{_RECIPES}/configs/quantization.py, use_double_quant False",
+             methods=("qlora",), needs=NF4, is_default=True),
         *FROZEN_INPUTS,
         *FROZEN_GATHERED,
         *STORED_SCORES,

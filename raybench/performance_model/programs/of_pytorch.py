@@ -5,6 +5,7 @@ from raybench.performance_model.programs.program import (
     COMPUTED,
     EAGER,
     FSDP,
+    NF4,
     NOT_ROTARY,
     OF_LAYER_NORM,
     Fact,
@@ -108,6 +109,8 @@ LITGPT = Program(
         Fact(name="adapter_dropout", value=True, source="litgpt/finetune/lora.py, lora_dropout 0.05",
              methods=("lora", "qlora"), is_default=True),
         Fact(name="upcast", value=False, source="litgpt/finetune/lora.py, BitsandbytesPrecision", methods=("qlora",)),
+        Fact(name="packing", value="nf4-single", source="config_hub/finetune/*/qlora.yaml, quantize bnb.nf4, which "
+             "scales no scales as bnb.nf4-dq does", methods=("qlora",), needs=NF4, is_default=True),
         Fact(name="holds_inputs", value=False, source="litgpt/finetune/lora.py, fully_shard and checkpoint_wrapper",
              methods=("lora", "qlora")),
     ),

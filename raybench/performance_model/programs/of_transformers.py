@@ -7,6 +7,7 @@ from raybench.performance_model.programs.program import (
     COMPILED,
     COMPUTED,
     FSDP,
+    NF4,
     NOT_ROTARY,
     OF_LAYER_NORM,
     Fact,
@@ -77,6 +78,9 @@ WITH_PEFT: tuple[Fact, ...] = (
     Fact(name="adapter_dropout", value=True, source="peft/tuners/lora/config.py, lora_dropout 0.0; 0.05 in "
          "trl/trainer/model_config.py and axolotl's examples/llama-3/qlora.yml", methods=_ADAPTERS, is_open=True),
 )  # fmt: skip
+# Whether the scales of a 4-bit base are in 8 bits themselves is its user's choice.
+SINGLE_SCALES = Fact(name="packing", value="nf4-single", methods=("qlora",), needs=NF4, is_open=True,
+                     source="transformers/utils/quantization_config.py, bnb_4bit_use_double_quant False")  # fmt: skip
 # Liger's kernels are their user's choice.
 WITH_LIGER: tuple[Fact, ...] = (
     Fact(
@@ -137,6 +141,8 @@ TRL = Program(
         Fact(name="upcast", value=True, source="peft/utils/other.py, prepare_model_for_kbit_training, which "
              "trl/trainer/sft_trainer.py calls up to 0.26 (December 2025)", strategies=_WHOLE, methods=("qlora",),
              is_open=True),
+        Fact(name="packing", value="nf4-single", source="trl/trainer/model_config.py, use_bnb_nested_quant False",
+             methods=("qlora",), needs=NF4, is_open=True),
         *WITH_PEFT,
         *OF_THE_TRAINER,
     ),

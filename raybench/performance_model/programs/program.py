@@ -17,10 +17,11 @@ Value = bool | int | float | str
 NOT_ROTARY = ("gpt2", "gpt_bigcode", "gpt_neo", "opt", "bloom", "mpt")
 OF_LAYER_NORM = ("gpt_neox", "gptj", "codegen", "falcon", "phi")
 FSDP: tuple[Strategy, ...] = ("fsdp", "fsdp-grad-op", "fsdp-hybrid")
-# Of what a fact ``needs``: by torch.compile, or not, and with selective checkpointing.
+# Of what a fact ``needs``: by torch.compile, or not, with selective checkpointing, a 4-bit base that is not GPTQ's.
 COMPILED: Mapping[str, Value] = MappingProxyType({"compiled": True})
 EAGER: Mapping[str, Value] = MappingProxyType({"compiled": False})
 SELECTIVE: Mapping[str, Value] = MappingProxyType({"selective": True})
+NF4: Mapping[str, Value] = MappingProxyType({"packing": "nf4"})
 COMPUTED = "computed"  # of a size in bytes: the type of the computation
 AS_THE_MODEL = "as the model has it"  # of dropout: that of its config.json
 # What a fact may be of: fields of a setup, and whether the model drops, by the name that a user reads; and which of

@@ -14,6 +14,7 @@ from raybench.performance_model.programs.of_transformers import (
     FUSED_LOSS,
     OF_THE_TRAINER,
     OF_TRANSFORMERS,
+    SINGLE_SCALES,
     WITH_LIGER,
     WITH_PEFT,
 )
@@ -157,7 +158,7 @@ TRANSFORMERS = Program(
     trains_given=True,  # transformers/trainer.py, model
     starts="transformers",
     planned=(*PLANNED_OF_RELEASES, Fact(name="reduces_each", value=True, source=SYNC_EACH)),
-    facts=(*WITH_LIGER, *WITH_PEFT, *OF_THE_TRAINER),
+    facts=(*WITH_LIGER, SINGLE_SCALES, *WITH_PEFT, *OF_THE_TRAINER),
 )  # fmt: skip
 
 PROGRAMS: tuple[Program, ...] = (

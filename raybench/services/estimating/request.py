@@ -64,6 +64,7 @@ def estimate_request(options: "EstimateOptions") -> "EstimateRequest":
         gradients_known=options.gradient_dtype is not None,
         adapter_dropout_known=options.lora_dropout is not None,
         streams_known=False,
+        scales_known=options.base_dtype is not None,
         mean_tokens=at_least_one(options.mean_tokens, "--mean-tokens"),
         program=program,
         said=said,

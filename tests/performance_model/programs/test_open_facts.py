@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from raybench.documents.estimate import EstimateReport
+from raybench.performance_model.estimate import forms
 from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.estimate.request import EstimateRequest, least_setup, most_setup
 from raybench.performance_model.estimate.unknown import unsaid_of
@@ -293,3 +294,25 @@ def test_selective_checkpointing_keeps_what_experts_exchange_by_release(
         for saved in (True, False)
     ]
     assert sizes[0] > sizes[1]
+
+
+@pytest.mark.parametrize(
+    ("program", "packings"),
+    [
+        ("trl", ("nf4", "nf4-single", "nf4-single")),
+        ("transformers", ("nf4", "nf4-single", "nf4-single")),
+        (None, ("nf4", "nf4", "nf4-single")),
+        ("litgpt", ("nf4-single",) * 3),
+        ("llama-factory", ("nf4",) * 3),
+    ],
+)
+def test_scales_of_a_4_bit_base_are_in_fp32_where_double_quantisation_is_a_choice(
+    program: str | None, packings: tuple[str, ...]
+) -> None:
+    """By default in bitsandbytes; what says the type of the base says that they are not."""
+    options = EstimateOptions(model="llama-8b", world_size=1, gpu="A10G", lora_rank=8, qlora=True, program=program)
+    asked = with_program(estimate_request(options))
+    heaviest = {setup.packing for setup, _ in forms._heaviest(asked)}
+    assert (least_setup(asked).packing, asked.setup.packing, *heaviest) == packings
+    said = with_program(estimate_request(replace(options, qlora=False, base_dtype="nf4")))
+    assert {said.setup.packing, *(setup.packing for setup, _ in forms._heaviest(said))} == {"nf4"}

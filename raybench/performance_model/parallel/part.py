@@ -131,14 +131,14 @@ def part_of(model: Transformer, layout: Layout, *, stage: int | None = None) -> 
 
 
 def _dense_layers(model: Transformer, layout: Layout, stage: int | None, layers: int) -> int:
-    """Layers without experts of a stage's: its share of those between the others, or the first ones of the model.
+    """Layers without experts of a stage's: its share of those between the others, or as far as the first ones reach.
 
-    The stage behind them has none, for which all wait.
+    The last stage has fewest, for which all wait.
     """
     if model.dense_between:
         return round(layers * model.dense_layers / model.layers)
-    is_first = layout.pipeline == 1 if stage is None else stage == 0
-    return min(model.dense_layers, layers) if is_first else 0
+    before = layers * (layout.pipeline - 1 if stage is None else stage)
+    return max(0, min(model.dense_layers - before, layers))
 
 
 def spare_places(model: Transformer, pipeline: int) -> int:

@@ -148,6 +148,9 @@ def test_layers_without_experts_that_lie_between_others_are_dealt_out_over_stage
     held = [sum(part_of(one, where, stage=stage).parameters for stage in (0, 1)) for one in (first, between)]
     assert held[0] == held[1]
     assert part_of(first, where).dense_layers == 0
+    further = replace(first, dense_layers=20)
+    assert [part_of(further, where, stage=stage).dense_layers for stage in (0, 1)] == [16, 4]
+    assert part_of(further, where).dense_layers == 4
     assert part_of(between, where).dense_layers == 8
 
 

@@ -75,6 +75,31 @@ NEMO_AUTOMODEL = Program(
     ),
 )  # fmt: skip
 
+NEMO_RL = Program(
+    name="nemo-rl",
+    title="NeMo RL (SFT)",
+    strategies=("fsdp",),
+    cuts=("tensor", "context"),
+    methods=("full", "lora"),
+    settings="policy.train_micro_batch_size={batch} policy.train_global_batch_size={samples} "
+    "policy.max_total_sequence_length={length} policy.dtensor_cfg.activation_checkpointing={checkpointing}",
+    facts=(
+        Fact(name="sequence_parallel", value=False, source="examples/configs/sft.yaml, "
+             "dtensor_cfg.sequence_parallel", is_default=True),
+        Fact(name="compiled", value=False, source="nemo_rl/models/policy/dtensor_policy_worker.py"),
+        Fact(name="loss", value="transformers-kept", source="nemo_rl/algorithms/loss_functions.py, NLLLoss of logits "
+             "in fp32, whose softmax stays; in chunks since", is_open=True),
+        Fact(name="masked_attention", value=False, source="nemo_rl/models/policy/dtensor_policy_worker.py, "
+             "attention_mask_input_all_ones"),
+        Fact(name="parameter_bytes", value=4, source="nemo_rl/models/policy/dtensor_policy_worker.py, torch_dtype of "
+             "master weights"),
+        Fact(name="reduce_bytes", value=4, source="nemo_rl/models/dtensor/parallelize.py, reduce_dtype"),
+        Fact(name="on_streams", value=False, source="nemo_rl/models/dtensor/parallelize.py, fully_shard"),
+        Fact(name="fused_optimizer", value=False, source="examples/configs/sft.yaml, optimizer: fused and foreach "
+             "off with DTensors", is_default=True),
+    ),
+)  # fmt: skip
+
 PRIME_RL = Program(
     name="prime-rl",
     title="prime-rl",
@@ -319,6 +344,6 @@ LLAMA_RECIPES = Program(
 )  # fmt: skip
 
 OF_OTHERS: tuple[Program, ...] = (
-    *(RAYBENCH, NEMO_AUTOMODEL, PRIME_RL, VERL, OPENRLHF, MEGATRON_DEEPSPEED, INTERNEVO),
+    *(RAYBENCH, NEMO_AUTOMODEL, NEMO_RL, PRIME_RL, VERL, OPENRLHF, MEGATRON_DEEPSPEED, INTERNEVO),
     *(DEEPSPEED, DEEPSPEED_CHAT, H2O_LLMSTUDIO, LLAMA_RECIPES),
 )

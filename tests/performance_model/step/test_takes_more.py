@@ -185,3 +185,14 @@ def test_scores_with_sinks_may_be_stored(program: str | None, model: str, is_ope
     assert (found.memory.peak, found.least_peak) == (said.memory.peak, said.least_peak)
     assert found.step_seconds == said.step_seconds
     assert "--flash-attention" not in unsaid_of(said.request)
+
+
+@pytest.mark.parametrize(("batch_size", "fits"), [(2, True), (4, None)])
+def test_tensor_ranks_of_nemo_rl_each_have_all_tokens(batch_size: int, fits: bool | None) -> None:
+    """Llama 3.1 8B on eight H100, TP 4, padded to 4,096: two samples ran, four were out of memory (its issue 366)."""
+    options: dict[str, Any] = {"world_size": 8, "tensor_parallel": 4, "sequence_length": 4096}
+    found = told("meta-llama/Llama-3.1-8B", "h100", **options, batch_size=batch_size, program="nemo-rl")
+    assert found.fits is fits
+    spread = told("meta-llama/Llama-3.1-8B", "h100", **options, batch_size=batch_size, program="nemo-rl",
+                  sequence_parallel=True)  # fmt: skip
+    assert spread.fits is True

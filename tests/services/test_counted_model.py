@@ -105,6 +105,21 @@ class Logits(Scored):
 def tied_logits():
     return Logits(tied=True)
 
+def of_transformers(**changes):
+    from transformers import Lfm2Config, Lfm2ForCausalLM
+
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2}
+    kinds = ["conv", "full_attention", "conv"]
+    return Lfm2ForCausalLM(Lfm2Config(vocab_size=512, num_hidden_layers=3, layer_types=kinds, use_cache=False, **sizes))
+
+class Looks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(8, 8)
+
+    def forward(self, tokens):
+        return self.table(tokens) * (2 if (tokens == 0).all() else 1)
+
 def wide():
     return nn.Linear(3_000_000, 10), (torch.zeros(1, 3_000_000),)
 """
@@ -156,6 +171,15 @@ def test_a_module_whose_loss_is_small_has_no_logits() -> None:
     model = model_of("own_models:image", found, 2048)
     assert model.vocabulary == 1
     assert model.passing_bytes == pytest.approx(2 * 64 * 32 * 32 * 2, rel=0.01)  # of ReLU's input and output
+
+
+def test_a_model_of_transformers_without_a_cache_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """It looks whether samples are packed: all were refused, with layers without attention too (Lfm2)."""
+    pytest.importorskip("transformers.models.lfm2")
+    found = counted.counted("own_models:of_transformers", 64, torch.bfloat16)
+    assert found["output_elements"] == 64 * 512
+    assert counted.main(["own_models:Looks", "64", "bfloat16"]) == 1  # another that looks at values is none of those
+    assert "meta" in capsys.readouterr().err
 
 
 def test_buffers_are_held_whole_by_each_rank_and_once() -> None:

@@ -9,6 +9,7 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
@@ -54,11 +55,11 @@ def counted(path: str, length: int, dtype: torch.dtype) -> dict[str, Any]:
         inputs = (torch.zeros(1, length, dtype=torch.long, device="meta"),)
     inputs = tuple(_moved(one, dtype) for one in (inputs if isinstance(inputs, tuple) else (inputs,)))
     blocks = _blocks(module)
-    with counted_operations(module) as counter:
+    with _unpacked(), counted_operations(module) as counter:
         _loss(module(*inputs)).backward()
     module.zero_grad()
     kept = _Kept(module, blocks)
-    with mock.patch.object(functional, "scaled_dot_product_attention", _fused_attention):
+    with _unpacked(), mock.patch.object(functional, "scaled_dot_product_attention", _fused_attention):
         with torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda one: one):
             outputs = max(one.numel() for one in _trained(module(*inputs)))
         passing = _passing_bytes(module, inputs)
@@ -76,6 +77,21 @@ def counted(path: str, length: int, dtype: torch.dtype) -> dict[str, Any]:
         "passing_bytes": passing,
         "width": max((one.in_features for one in module.modules() if isinstance(one, nn.Linear)), default=1024),
     }
+
+
+@contextmanager
+def _unpacked() -> Iterator[None]:
+    """Tells transformers, which looks at positions that have no values here, that the sample is no several packed ones.
+
+    It looks where there is no cache (transformers/masking_utils.py of 5.23, find_packed_sequence_indices, which gives
+    None for that).
+    """
+    masks = sys.modules.get("transformers.masking_utils")
+    if not hasattr(masks, "find_packed_sequence_indices"):
+        yield
+        return
+    with mock.patch.object(masks, "find_packed_sequence_indices", return_value=None):
+        yield
 
 
 def _trained(output: Any) -> list[torch.Tensor]:

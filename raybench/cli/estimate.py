@@ -70,9 +70,9 @@ _OPTIONS: list[Any] = [
                  "--expert-parallel: NCCL's all_to_all of all copies of a token, or kernels that send it once to each "
                  "node (Megatron-LM's --moe-token-dispatcher-type flex).  [default: unknown, the bounds hold either "
                  "way]"),
-    click.option("--overlap-moe-expert-parallel-comm/--no-overlap-moe-expert-parallel-comm", default=None, help="With "
-                 "--expert-parallel: tokens are sent while another micro-batch is computed (Megatron-Core's option of "
-                 "that name).  [default: unknown, the bounds hold either way]"),
+    click.option("--overlap-experts/--no-overlap-experts", default=None, help="With --expert-parallel: tokens are sent "
+                 "while another micro-batch is computed (Megatron-Core's --overlap-moe-expert-parallel-comm).  "
+                 "[default: unknown, the bounds hold either way]"),
     click.option("--force-load-balancing/--no-force-load-balancing", default=None, help="With --expert-parallel: "
                  "experts get equally many tokens whatever the router says, as benchmarks have it (Megatron-LM's "
                  "--moe-router-force-load-balancing), or drop what is beyond their share.  [default: unknown, the "

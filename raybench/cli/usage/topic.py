@@ -50,7 +50,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = MappingProxyType({
         "--reduce-each", "--reduce-dtype",
         "--parameter-dtype", "--tensor-parallel", "--sequence-parallel", "--pipeline-parallel", "--virtual-stages",
         "--context-parallel", "--expert-parallel", "--expert-tensor-parallel", "--token-dispatcher",
-        "--overlap-moe-expert-parallel-comm", "--force-load-balancing", "--overlap", "--cpu-offload", "--compile",
+        "--overlap-experts", "--force-load-balancing", "--overlap", "--cpu-offload", "--compile",
         "--cuda-graphs",
     ),
     "Data and learning": (

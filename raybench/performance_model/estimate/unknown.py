@@ -69,7 +69,7 @@ def unsaid_of(request: EstimateRequest) -> tuple[str, ...]:
         "--lora-dropout": setup.lora_rank > 0 and not request.adapter_dropout_known,
         "--expert-tensor-parallel": len(layouts_meant(request.model, request.layout)) > 1,
         "--token-dispatcher": setup.sends_once is None and exchanges_over_nodes(request),
-        "--overlap-moe-expert-parallel-comm": setup.overlaps_exchange is None and may_send_beside(request),
+        "--overlap-experts": setup.overlaps_exchange is None and may_send_beside(request),
         "--force-load-balancing": setup.is_balanced is None and request.model.experts > 0 and request.layout.expert > 1,
     }
     return tuple(name for name, is_open in open_options.items() if is_open)

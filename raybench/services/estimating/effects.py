@@ -46,8 +46,8 @@ def _of_experts(options: "EstimateOptions", request: "EstimateRequest") -> "Iter
         return
     if options.token_dispatcher is not None:
         yield "--token-dispatcher", _UNSHARED
-    if options.overlap_moe_expert_parallel_comm is not None:
-        yield "--overlap-moe-expert-parallel-comm", _UNSHARED
+    if options.overlap_experts is not None:
+        yield "--overlap-experts", _UNSHARED
     if options.force_load_balancing is not None:
         yield "--force-load-balancing", _UNSHARED
 

@@ -43,7 +43,7 @@ class EstimateOptions:
     expert_parallel: int = 1
     expert_tensor_parallel: int | None = None
     token_dispatcher: "Dispatcher | None" = None
-    overlap_moe_expert_parallel_comm: bool | None = None
+    overlap_experts: bool | None = None
     force_load_balancing: bool | None = None
     node_type: str | None = None
     gpu: str | None = None

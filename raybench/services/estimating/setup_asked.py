@@ -92,7 +92,7 @@ def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple
         sequence_parallel=options.sequence_parallel,
         overlaps=options.overlap,
         sends_once=None if options.token_dispatcher is None else options.token_dispatcher in SENDING_ONCE,
-        overlaps_exchange=options.overlap_moe_expert_parallel_comm,
+        overlaps_exchange=options.overlap_experts,
         is_balanced=options.force_load_balancing,
     )
     check_modules(model, setup)

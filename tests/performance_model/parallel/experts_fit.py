@@ -78,7 +78,7 @@ def asked(row: Mapping[str, str]) -> EstimateRequest:
             compile=_SAID.get(row["compiled"]),
             native_attention=_SAID.get(row["native_attention"]),
             token_dispatcher=row["dispatcher"] or None,  # type: ignore[arg-type]  # as the option has it
-            overlap_moe_expert_parallel_comm=_SAID.get(row["overlapped"]),
+            overlap_experts=_SAID.get(row["overlapped"]),
             force_load_balancing=_SAID.get(row["balanced"]),
             cuda_graphs=_SAID.get(row["captured"]),
         )

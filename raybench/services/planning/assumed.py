@@ -17,9 +17,13 @@ _EACH = "shards reduce gradients in each micro-batch, as the commands say (Train
 
 
 def nodes_assumed(options: "PlanOptions") -> tuple[str, ...]:
-    """How many GPUs a node has, where nobody says."""
+    """Which of the GPUs of that name is meant, and how many a node has, where nobody says."""
+    from raybench.services.estimating.machine import sizes_meant
+
     machine = options.machine
-    return () if machine.gpus_per_node or machine.node_type else ("8 GPUs a node (--gpus-per-node)",)
+    sizes = " or ".join(f"{size / 2**30:.0f}" for size in sizes_meant(machine))
+    told = [f"other GPUs called {machine.gpu} have {sizes} GiB (--memory)"] if sizes else []
+    return *told, *(() if machine.gpus_per_node or machine.node_type else ("8 GPUs a node (--gpus-per-node)",))
 
 
 def taken(request: "EstimateRequest", per_step: int, goal: "Goal") -> tuple[str, ...]:

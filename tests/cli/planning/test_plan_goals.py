@@ -247,3 +247,13 @@ def test_what_fits_a_gpu_that_no_table_has_is_told_by_its_memory() -> None:
     plan = planned("microsoft/phi-2", "--memory", "12G", "--gpus-per-node", "1", "--lora-rank", "16")
     assert plan["ways"][0]["fits"] is True
     assert plan["ways"][0]["tokens_per_second"] is None
+
+
+@pytest.mark.parametrize(("gpu", "is_open"), [("A100", True), ("A100-80GB", False), ("H100", False)])
+def test_of_gpus_of_one_name_it_is_said_which_is_planned(gpu: str, is_open: bool) -> None:
+    """An estimate leaves open which A100 is meant, and a plan took the larger without a word."""
+    said = [
+        one for one in planned("llama-8b", "--gpu", gpu)["assumed"] if one.startswith("other GPUs called A100 have")
+    ]
+    assert bool(said) is is_open
+    assert all(one.endswith(" have 39 GiB (--memory)") for one in said)

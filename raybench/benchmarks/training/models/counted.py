@@ -86,7 +86,8 @@ def _unpacked() -> Iterator[None]:
     It looks where there is no cache (transformers/masking_utils.py of 5.23, find_packed_sequence_indices, which gives
     None for that).
     """
-    masks = sys.modules.get("transformers.masking_utils")
+    place = "transformers.masking_utils"
+    masks = importlib.import_module(place) if place in sys.modules else None
     if not hasattr(masks, "find_packed_sequence_indices"):
         yield
         return

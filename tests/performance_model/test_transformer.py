@@ -91,5 +91,7 @@ def test_experts_that_cannot_be_are_refused(sizes: dict[str, int], said: str) ->
 
 
 def test_an_unknown_model_lists_those_there_are() -> None:
-    with pytest.raises(UsageError, match=r"no model 'llama-9b'; did you mean 'llama-8b'.* There are: tiny, small"):
+    with pytest.raises(
+        UsageError, match=r"no model 'llama-9b'; of another.*; did you mean 'llama-8b'.* There are: tiny, small"
+    ):
         preset_named("llama-9b")

@@ -102,6 +102,11 @@ class Logits(Scored):
     def forward(self, tokens):
         return super().forward(tokens, own_loss=False)
 
+def half_frozen():
+    module = Scored()
+    module.table.requires_grad_(False)
+    return module
+
 def tied_logits():
     return Logits(tied=True)
 
@@ -180,6 +185,14 @@ def test_a_model_of_transformers_without_a_cache_is_counted(capsys: pytest.Captu
     assert found["output_elements"] == 64 * 512
     assert counted.main(["own_models:Looks", "64", "bfloat16"]) == 1  # another that looks at values is none of those
     assert "meta" in capsys.readouterr().err
+
+
+def test_frozen_parameters_have_no_gradients_and_no_state() -> None:
+    """All of a module counted as trained: of two tables as large one is frozen."""
+    whole, half = memory_of("Scored"), memory_of("half_frozen")
+    assert half.parameters == whole.parameters
+    assert 2 * half.gradients == whole.gradients == 2 * WORDS * 64 * 4
+    assert 2 * half.optimizer_state == whole.optimizer_state
 
 
 def test_buffers_are_held_whole_by_each_rank_and_once() -> None:

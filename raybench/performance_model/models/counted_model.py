@@ -26,11 +26,17 @@ class CountedModel(Transformer):
     block_kept_bytes: float
     outer_kept_bytes: float
     buffer_bytes: int = 0
+    frozen_parameters: int = 0
     passing_bytes: float = 0.0
 
     def linears(self) -> dict[str, tuple[int, int]]:
         """None is known by a name."""
         return {}
+
+    @property
+    def trained_parameters(self) -> int:
+        """Those that have gradients."""
+        return self.parameters - self.frozen_parameters
 
     def block_shapes(self) -> Shapes:
         """As counted."""

@@ -274,6 +274,11 @@ class Transformer:
         return tables + norms + joins + (self.vocabulary if self.head_bias else 0)
 
     @property
+    def trained_parameters(self) -> int:
+        """All, without adapters."""
+        return self.parameters
+
+    @property
     def parameters(self) -> int:
         """All parameters; a tied embedding counts once."""
         return _parameters(self)

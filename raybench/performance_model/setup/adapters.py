@@ -48,7 +48,7 @@ class Adapters(Replicas):
 
     def trainable(self, model: Transformer) -> int:
         """Parameters that have gradients."""
-        return model.lora_parameters(self.lora_rank, self.lora_targets) if self.lora_rank else model.parameters
+        return model.lora_parameters(self.lora_rank, self.lora_targets) if self.lora_rank else model.trained_parameters
 
     def packed_parameters_per_layer(self, model: Transformer) -> int:
         """Weights of a block that a packed base has in few bits: of linear layers, experts among them or not."""

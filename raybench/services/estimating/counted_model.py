@@ -109,5 +109,6 @@ def model_of(path: str, found: dict[str, Any], length: int) -> "CountedModel":
         block_kept_bytes=float(kept),
         outer_kept_bytes=float(found["outer_kept_bytes"]) if found["blocks"] else 0.0,
         buffer_bytes=int(found["buffer_bytes"]),
+        frozen_parameters=int(found["frozen"]),
         passing_bytes=float(found["passing_bytes"]),
     )

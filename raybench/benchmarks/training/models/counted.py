@@ -35,9 +35,10 @@ def main(arguments: list[str]) -> int:
 def counted(path: str, length: int, dtype: torch.dtype) -> dict[str, Any]:
     """Shapes of the parameters of each block and of the rest, operations of a sample, bytes that its step holds.
 
-    ``buffer_bytes``: of buffers, in their own types. ``output_elements``: of a sample, whose loss is computed outside;
-    1 where the module gives its loss. ``passing_bytes``: by how much a backward pass has more at its fullest than what
-    autograd keeps, gradients of parameters apart.
+    ``buffer_bytes``: of buffers, in their own types. ``frozen``: elements of parameters without gradients.
+    ``output_elements``: of a sample, whose loss is computed outside; 1 where the module gives its loss.
+    ``passing_bytes``: by how much a backward pass has more at its fullest than what autograd keeps, gradients of
+    parameters apart.
     """
     place, _, name = path.partition(":")
     sys.path.append("")  # the user's own modules; last, so that none of them stands in for one of ours
@@ -73,6 +74,7 @@ def counted(path: str, length: int, dtype: torch.dtype) -> dict[str, Any]:
         "block_kept_bytes": kept.in_blocks / max(1, len(blocks)),
         "outer_kept_bytes": kept.outside,
         "buffer_bytes": sum(buffers.values()),
+        "frozen": sum(one.numel() for one in module.parameters() if not one.requires_grad),
         "output_elements": outputs,
         "passing_bytes": passing,
         "width": max((one.in_features for one in module.modules() if isinstance(one, nn.Linear)), default=1024),

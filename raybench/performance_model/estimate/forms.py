@@ -11,6 +11,7 @@ from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.rank import MOST_BATCH, MemoryEstimate, estimate_memory
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.search import largest_fitting
+from raybench.performance_model.setup.element_types import FP32_BYTES
 from raybench.performance_model.setup.kernels import Kernels, Loss
 from raybench.performance_model.setup.training_setup import TrainingSetup
 
@@ -94,7 +95,7 @@ def _heaviest(request: EstimateRequest) -> list[Form]:
     """The forms that may need most: with each loss that may be said where none is, and what no option says.
 
     As it may be: a loss that is not compiled, FSDP1 or FSDP2, experts cut or whole, scores that are stored on GPUs that
-    have no flash kernel, experts in 16 bits over a base in 4.
+    have no flash kernel, experts in 16 bits over a base in 4, and over one without autocast all else in fp32.
     """
     layouts = layouts_meant(request.model, request.layout)
     asked = _said(request, ("plain", "fused"), ("plain", "transformers", "chunked"))
@@ -162,7 +163,11 @@ def _heaviest_setups(request: EstimateRequest) -> list[TrainingSetup]:
     if request.may_have_single_scales:
         setups = [replace(one, packing="nf4-single") for one in setups]
     if request.may_leave_experts:
-        setups += [replace(one, packs_experts=False) for one in setups]
+        left = [replace(one, packs_experts=False) for one in setups]
+        kept = [replace(one, keeps_unpacked=True) for one in setups] if request.may_keep_unpacked else []
+        setups += [*left, *kept]
+    if request.may_compute_wide:
+        setups += [replace(one, compute_bytes=FP32_BYTES) for one in setups]
     return setups
 
 

@@ -158,10 +158,35 @@ class EstimateRequest:
         return is_packed and self.model.experts > 0 and not is_known
 
     @property
+    def may_keep_unpacked(self) -> bool:
+        """Whether experts that were packed all the same may stay unpacked as well, once each was used.
+
+        bitsandbytes before 0.50 counts modules whose unpacked weights are cached by hooks, of which non-reentrant
+        checkpointing skips the second where it stops early: from then on nothing is let go (bitsandbytes pull request
+        1999, axolotl pull request 3915). Axolotl packs experts so (src/axolotl/monkeypatch/moe_quant.py).
+        """
+        packs = self.program is not None and self.program.name == "axolotl"
+        return packs and self.setup.checkpointing and self.may_leave_experts
+
+    @property
+    def may_compute_wide(self) -> bool:
+        """Whether what a 4-bit base has not packed may be computed in fp32 although nobody says so.
+
+        Without autocast it is, where peft has prepared the model (peft/utils/other.py, prepare_model_for_kbit_training:
+        embeddings and norms in fp32): bitsandbytes gives what a layer puts out in the type of what it reads
+        (bitsandbytes/nn/modules.py, Linear4bit), so that scores, activations and logits are in fp32.
+        """
+        setup = self.setup
+        is_packed = setup.quantized and setup.packing in ("nf4", "nf4-single") and not setup.strategy.startswith("fsdp")
+        is_known = self.kernels_known or any(fact.name == "upcast" for fact in self.taken)
+        return is_packed and not setup.autocast and setup.compute_bytes < _FP32_BYTES and not is_known
+
+    @property
     def experts_left_by(self) -> str:
         """Who may leave them so: ``transformers from 5 on``; empty: nobody."""
         since = "" if self.model.family in LOOSE_EXPERTS else " from 5 on"
-        return f"transformers{since}" if self.may_leave_experts else ""
+        beside = " or, beside those, bitsandbytes before 0.50" if self.may_keep_unpacked else ""
+        return f"transformers{since}{beside}" if self.may_leave_experts else ""
 
     @property
     def may_have_single_scales(self) -> bool:

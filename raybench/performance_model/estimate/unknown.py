@@ -16,6 +16,9 @@ from raybench.performance_model.step.work import has_slower_attention
 _WIDE_BYTES = 4  # an element of fp32, whose kernels take any width
 _MUCH_BUBBLE = 0.5  # of the computation: a third of the step
 
+# peft/utils/other.py, prepare_model_for_kbit_training; bitsandbytes/nn/parametrize.py and its pull request 1999
+_PREPARED = "the most has all but 4-bit layers in fp32, as prepare_model_for_kbit_training leaves it (--dtype fp32)"
+_KEPT = "the most has experts in 4 bits and in 16: bitsandbytes before 0.50 keeps what it unpacks (quantize_moe_experts)"
 _NO_PRICE = "no price; give --price or a --node-type with a list price"
 
 
@@ -102,6 +105,8 @@ def caveats_of(request: EstimateRequest) -> tuple[str, ...]:
         *([f"positions: {table}"] if table else []),
         *([f"--lora-targets: {unmatched}"] if unmatched else []),
         *([f"{untrained} (raybench estimate --mtp-layers {ahead})"] if ahead and not request.setup.lora_rank else []),
+        *([_PREPARED] if request.may_compute_wide else []),
+        *([_KEPT] if request.may_keep_unpacked else []),
         *([few] if few else []),
     )
 

@@ -308,7 +308,8 @@ def _parameters(model: Transformer, setup: TrainingSetup) -> float:
     if not setup.quantized:
         return float(model.parameters * setup.frozen_bytes + adapters)
     packed = setup.packed_parameters(model)
-    return packed * PACKED_BYTES[setup.packing] + (model.parameters - packed) * setup.kept_bytes + adapters
+    unpacked = setup.unpacked_parameters(model) * setup.compute_bytes
+    return packed * PACKED_BYTES[setup.packing] + (model.parameters - packed) * setup.kept_bytes + unpacked + adapters
 
 
 def _bucket_copies(model: Transformer, setup: TrainingSetup, layout: Layout) -> float:

@@ -33,6 +33,7 @@ class Adapters(Replicas):
     # Of a base that is not packed, as it is loaded; 0: the compute type, to which DeepSpeed casts it.
     base_bytes: int = 0
     packs_experts: bool = True  # False: experts are no linear layers, and stay in 16 bits (bitsandbytes issue 1849)
+    keeps_unpacked: bool = False  # packed experts, once used, in the compute type too (bitsandbytes before 0.50)
     packing: Packing = "nf4"  # whose kernels unpack it at their own speeds (bitsandbytes and torchao, or GPTQ's)
     # What of a 4-bit base is not in 4 bits is fp32, and with it the residual stream (peft's
     # prepare_model_for_kbit_training).
@@ -58,6 +59,12 @@ class Adapters(Replicas):
     def packed_parameters(self, model: Transformer) -> int:
         """The same of all blocks."""
         return sum(kind.layers * self.packed_parameters_per_layer(kind) for kind in model.kinds())
+
+    def unpacked_parameters(self, model: Transformer) -> int:
+        """Weights of experts that are packed and stay unpacked beside it."""
+        if not self.keeps_unpacked or not self.packs_experts:
+            return 0
+        return sum(kind.layers * kind.expert_weights_per_layer for kind in model.kinds())
 
     @property
     def casts_inputs(self) -> bool:

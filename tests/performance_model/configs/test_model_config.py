@@ -380,7 +380,7 @@ def test_what_a_file_leaves_out_is_as_its_class_has_it(tmp_path: Path) -> None:
         ({**QWEN_MOE, "mlp_only_layers": [24]}, "mlp_only_layers is .24., no list of layers from 0 to 23"),
         ({**QWEN_MOE, "mlp_only_layers": "0"}, "mlp_only_layers is 0, no list"),
         ({**QWEN_MOE, "num_experts": None}, "'num_experts' is missing"),
-        ({**QWEN_MOE, "shared_expert_intermediate_size": 0}, "shared_expert_intermediate_size is 0"),
+        ({**QWEN_MOE, "shared_expert_intermediate_size": -1}, "shared_expert_intermediate_size is -1"),
         ({**MODELS["Llama-2-7b"][1], "num_key_value_heads": 0}, "num_key_value_heads is 0"),
         (
             {**MODELS["Llama-2-7b"][1], "head_dim": 10**40},
@@ -395,6 +395,16 @@ def test_what_a_file_leaves_out_is_as_its_class_has_it(tmp_path: Path) -> None:
 def test_what_is_no_known_configuration_is_refused(fields: object, said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):
         model_of_config(written(tmp_path, fields))
+
+
+def test_a_shared_expert_may_have_no_width(tmp_path: Path) -> None:
+    """As who trains a mixture without one writes it in Qwen's form: transformers builds it, and its gate."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    fields = {**QWEN_MOE, "shared_expert_intermediate_size": 0}
+    model = model_of_config(written(tmp_path, fields))
+    with torch.device("meta"):
+        built = transformers.Qwen2MoeForCausalLM(transformers.Qwen2MoeConfig(**fields))
+    assert model.parameters == sum(one.numel() for one in built.parameters())
 
 
 def test_paths_and_names_are_told_apart(tmp_path: Path) -> None:

@@ -114,6 +114,46 @@ def test_experts_that_never_were_linear_layers_are_not_packed() -> None:
     assert found.fits is not True
 
 
+@pytest.mark.parametrize(("program", "is_cached"), [("axolotl", True), ("transformers", False)])
+def test_experts_may_stay_unpacked_beside_4_bits(program: str, is_cached: bool) -> None:
+    """OLMoE by Axolotl with quantize_moe_experts on an RTX 3090 held 16.96 GiB, and 4.67 GiB before it trained."""
+    options = {"sequence_length": 2048, "lora_targets": "q_proj,k_proj,v_proj,o_proj", **QLORA}
+    options |= {"lora_rank": 8, "batch_size": 1, "accumulation": 4, "activation_checkpointing": True}
+    found = told("allenai/OLMoE-1B-7B-0924", "rtx 3090", **options, program=program)
+    model, held = found.request.model, replace(found.request.setup, keeps_unpacked=True)
+    memory = estimate_memory(model, held, found.request.layout, accumulation=4)
+    assert memory.allocated / 2**30 == pytest.approx(16.96, rel=0.04)
+    assert memory.parameters - found.memory.parameters == 2 * model.experts * model.each_expert * model.layers
+    assert (found.peak == memory.peak) is is_cached
+    once = told("allenai/OLMoE-1B-7B-0924", "rtx 3090", **{**options, "activation_checkpointing": False}, program=program)
+    assert not once.request.may_keep_unpacked
+
+
+@pytest.mark.parametrize(
+    ("model", "length", "batch", "gib"),
+    [
+        ("Qwen/Qwen2.5-0.5B-Instruct", 1024, 1, 3.116),
+        ("Qwen/Qwen2.5-1.5B-Instruct", 4096, 1, 11.507),
+        ("Qwen/Qwen2.5-1.5B-Instruct", 1024, 2, 6.531),
+        ("Qwen/Qwen2.5-7B-Instruct", 1024, 1, 10.002),
+    ],
+)
+def test_a_prepared_4_bit_base_without_autocast_is_computed_in_fp32(
+    model: str, length: int, batch: int, gib: float
+) -> None:
+    """DaoyuanLi2816/can-i-finetune-this: told 0.74 to 0.83 of what an RTX 4080 held, and that is said to be the most."""
+    options = {**QLORA, "lora_rank": 16, "lora_targets": "q_proj,k_proj,v_proj,o_proj", "batch_size": batch}
+    options |= {"sequence_length": length, "activation_checkpointing": True, "lora_dropout": False}
+    options |= {"optimizer": "paged-adamw-8bit", "program": "transformers==5.8.1"}
+    bf16 = told(model, "rtx 4080", **options, autocast=False)
+    fp32 = told(model, "rtx 4080", **options, autocast=False, dtype="fp32")
+    setup, layout = replace(fp32.request.setup, packing="nf4"), fp32.request.layout  # double quantisation
+    assert estimate_memory(fp32.request.model, setup, layout).allocated / 2**30 == pytest.approx(gib, rel=0.01)
+    assert bf16.peak == fp32.memory.peak > bf16.memory.peak
+    by_autocast = told(model, "rtx 4080", **options)
+    assert (bf16.request.may_compute_wide, by_autocast.request.may_compute_wide) == (True, False)
+
+
 @pytest.mark.parametrize(("program", "is_open"), [("transformers", True), (None, True), ("llama-factory", False)])
 def test_zero_3_may_have_a_bucket_of_deepspeed_s_size(program: str | None, is_open: bool) -> None:
     """accelerate without a file of DeepSpeed's names none; LLaMA-Factory's files leave it to transformers."""

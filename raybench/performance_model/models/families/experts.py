@@ -43,12 +43,13 @@ def _phimoe(name: str, fields: Fields) -> Transformer:
 
 
 def _qwen2_moe(name: str, fields: Fields) -> Transformer:
+    """Qwen1.5-MoE and Qwen2-57B-A14B; a width of 0 leaves of the shared expert its gate."""
     return _qwen_moe(
         name,
         fields,
         shared=16,
         qkv_biases=flag(fields, "qkv_bias", default=True),
-        shared_feedforward=whole(fields, "shared_expert_intermediate_size"),
+        shared_feedforward=whole(fields, "shared_expert_intermediate_size", least=0),
         shared_gate=True,
     )
 

@@ -18,7 +18,9 @@ _MUCH_BUBBLE = 0.5  # of the computation: a third of the step
 
 # peft/utils/other.py, prepare_model_for_kbit_training; bitsandbytes/nn/parametrize.py and its pull request 1999
 _PREPARED = "the most has all but 4-bit layers in fp32, as prepare_model_for_kbit_training leaves it (--dtype fp32)"
-_KEPT = "the most has experts in 4 bits and in 16: bitsandbytes before 0.50 keeps what it unpacks (quantize_moe_experts)"
+_KEPT = (
+    "the most has experts in 4 bits and in 16: bitsandbytes before 0.50 keeps what it unpacks (quantize_moe_experts)"
+)
 _NO_PRICE = "no price; give --price or a --node-type with a list price"
 
 

@@ -125,7 +125,9 @@ def test_experts_may_stay_unpacked_beside_4_bits(program: str, is_cached: bool) 
     assert memory.allocated / 2**30 == pytest.approx(16.96, rel=0.04)
     assert memory.parameters - found.memory.parameters == 2 * model.experts * model.each_expert * model.layers
     assert (found.peak == memory.peak) is is_cached
-    once = told("allenai/OLMoE-1B-7B-0924", "rtx 3090", **{**options, "activation_checkpointing": False}, program=program)
+    once = told(
+        "allenai/OLMoE-1B-7B-0924", "rtx 3090", **{**options, "activation_checkpointing": False}, program=program
+    )
     assert not once.request.may_keep_unpacked
 
 
@@ -141,7 +143,7 @@ def test_experts_may_stay_unpacked_beside_4_bits(program: str, is_cached: bool) 
 def test_a_prepared_4_bit_base_without_autocast_is_computed_in_fp32(
     model: str, length: int, batch: int, gib: float
 ) -> None:
-    """DaoyuanLi2816/can-i-finetune-this: told 0.74 to 0.83 of what an RTX 4080 held, and that is said to be the most."""
+    """DaoyuanLi2816/can-i-finetune-this: told 0.74 to 0.83 of what an RTX 4080 held; that is the most now."""
     options = {**QLORA, "lora_rank": 16, "lora_targets": "q_proj,k_proj,v_proj,o_proj", "batch_size": batch}
     options |= {"sequence_length": length, "activation_checkpointing": True, "lora_dropout": False}
     options |= {"optimizer": "paged-adamw-8bit", "program": "transformers==5.8.1"}

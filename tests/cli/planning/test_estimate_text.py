@@ -298,3 +298,14 @@ def test_where_it_hangs_on_experts_they_are_named(program: tuple[str, ...], is_o
     assert answer(*asked, code=3 if is_open else 0)["memory"]["experts_left_by"] == (
         "transformers from 5 on" if is_open else ""
     )
+
+
+@pytest.mark.parametrize(("said", "is_range"), [((), True), (("--program", "torchtitan==0.2.1", "--compile"), False)])
+def test_the_parts_of_memory_add_up_to_the_peak_that_they_are_of(said: tuple[str, ...], is_range: bool) -> None:
+    """The most that may be meant had the formula of what is most likely, whose parts are told."""
+    options = ("--model", "llama-8b", "--world-size", "16", "--strategy", "fsdp", "--node-type", "p5.48xlarge", *said)
+    printed = CliRunner().invoke(command, (*options, "--full")).stdout
+    sizes = {name: float(size) for name, size in re.findall(r"^  (\S.*?) {2,}([\d.]+) GiB ", printed, re.MULTILINE)}
+    assert ("likely peak" in sizes) is is_range
+    whole = sizes["likely peak" if is_range else "peak"]
+    assert sizes["allocated"] + sizes["fragmentation"] + sizes["context"] == pytest.approx(whole, abs=0.02)

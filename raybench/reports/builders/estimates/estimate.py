@@ -345,7 +345,12 @@ def _communication(estimate: EstimateReport) -> Iterator[Row]:
 def _memory(estimate: EstimateReport) -> Iterator[Row]:
     memory = estimate.memory
     measured = next((f"measured by run {one.run_id}" for one in estimate.measured if "peak memory" in one.taken), "")
+    is_range = not measured and memory.likely_peak is not None and memory.likely_peak < memory.peak
+    if is_range:
+        measured = "of what may be meant the one that takes most"
     for name in _PARTS:
+        if name == "peak" and is_range:  # of which the parts are
+            yield "likely peak", in_gib(memory.likely_peak or 0), "memory"
         if size := getattr(memory, name):
             yield name.replace("_", " "), in_gib(size), (measured or "memory") if name == "peak" else ""
     if memory.fullest_moment is not None:

@@ -86,6 +86,8 @@ def told(options: EstimateOptions) -> Estimate:
 def test_bounds_with_an_option_said_are_within_those_without(name: str) -> None:
     """Fused kernels were up to 1.32 times outside of what was told where nobody said them."""
     asked = [one for one in TRAININGS if getattr(one, name) is None]
+    if name == "overlap":  # DDP sends beside computation unless it is told not to: that is another training
+        asked = [one for one in asked if one.strategy != "ddp"]
     assert len(asked) > _DRAWN // 4
     for options in asked:
         low, high = seconds(options)
@@ -99,6 +101,8 @@ def test_bounds_with_all_said_are_within_those_without() -> None:
         low, high = seconds(options)
         for extreme in (0, 1):
             said = {name: values[extreme] for name, values in SAID.items() if getattr(options, name, None) is None}
+            if options.strategy == "ddp":
+                said.pop("overlap", None)
             assert low / 1.02 <= seconds(options, **said)[0]
             assert seconds(options, **said)[1] <= high * 1.02, (options, said)
 

@@ -135,7 +135,8 @@ NANOTRON = Program(
     facts=(
         # its kernels are open: norms, attention and rotation are fused, SwiGLU is not
         Fact(name="compiled", value=False, source="src/nanotron/models/llama.py"),
-        Fact(name="loss", value="plain", source="src/nanotron/models/llama.py, sharded_cross_entropy of x.float()"),
+        Fact(name="loss", value="fused-fp32", source="src/nanotron/parallel/tensor_parallel/functional.py, "
+             "_ShardedCrossEntropy of x.float(), whose copy becomes the softmax and its gradient"),
         Fact(name="native_attention", value=False, source="src/nanotron/models/llama.py, flash_attn_varlen_func",
              is_default=True),
         Fact(name="masked_attention", value=False, source="src/nanotron/models/llama.py, flash_attn_varlen_func"),

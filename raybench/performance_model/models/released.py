@@ -2,6 +2,11 @@
 
 ``released.json`` has, by the model's id, its parameters as the publisher's weights have them (a test counts them
 again), other names that people type, and the fields. A model in the cache of ``huggingface_hub`` is read from there.
+A fine-tuned model's name stands with a model of its shape, unless it is made for more positions than that one.
+
+The fields are those of a ``config.json``, or of public code, tests and descriptions that repeat it. Of some models
+only the shape was found so, and the total is what it counts: starcoder2-7b, Seed-Coder-8B, c4ai-command-r-v01 and r7b,
+SmolLM-1.7B, internlm3-8b, EXAONE-4.0-1.2B, Falcon3-7B and 10B, dots.llm1.
 """
 
 import json

@@ -27,6 +27,29 @@ def test_the_weights_of_mimo_have_a_layer_of_multi_token_prediction() -> None:
     assert estimate_request(options).model.parameters == 7_833_409_536
 
 
+def test_the_weights_of_glm_4_6_have_a_layer_of_multi_token_prediction() -> None:
+    """As it was released, 356,785,898,816 parameters, of which its 90 routers' correction biases are 160 each."""
+    options = EstimateOptions(model="zai-org/GLM-4.6", mtp_layers=1, gpu="H100", program="megatron-lm")
+    assert estimate_request(options).model.parameters == 356_785_898_816 - 90 * 160
+
+
+@pytest.mark.parametrize(
+    ("name", "positions"),
+    [
+        ("mistralai/Devstral-Small-2507", 131072),  # tuned from Mistral Small 3.1, not from 2501 with 32,768
+        ("deepseek-ai/DeepSeek-R1-0528-Qwen3-8B", 131072),  # YaRN over Qwen3-8B's
+        ("zai-org/GLM-4.5", 131072),
+        ("zai-org/GLM-4.7", 202752),
+        ("moonshotai/Kimi-K2-Instruct", 131072),
+        ("moonshotai/Kimi-K2-Thinking", 262144),
+        ("Alibaba-NLP/Tongyi-DeepResearch-30B-A3B", 131072),
+        ("tiiuae/Falcon3-1B-Base", 4096),
+    ],
+)
+def test_a_tuned_model_is_made_for_its_own_positions(name: str, positions: int) -> None:
+    assert model_of_config(name).context == positions
+
+
 def test_a_preset_has_the_shape_of_the_released_model_of_its_name() -> None:
     named = {name: model_id for model_id, one in released_models().items() for name in one.get("names", ())}
     both = named.keys() & PRESETS.keys()
@@ -68,9 +91,9 @@ def test_a_preset_has_the_shape_of_the_released_model_of_its_name() -> None:
         ("nvidia/Llama-3.1-Nemotron-70B-Instruct-HF", None),  # another name
         ("qwen2.5-33b", None),
         ("zai-org/GLM-4.7-Flash", "zai-org/GLM-4.7-Flash"),
-        ("unsloth/Magistral-Small-2506-unsloth-bnb-4bit", "mistralai/Mistral-Small-24B-Base-2501"),
+        ("unsloth/Magistral-Small-2506-unsloth-bnb-4bit", "mistralai/Mistral-Small-3.1-24B-Base-2503"),
         ("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "mistralai/Mistral-Small-3.1-24B-Base-2503"),
-        ("deepseek-ai/DeepSeek-R1-0528-Qwen3-8B", "Qwen/Qwen3-8B"),
+        ("deepseek-ai/DeepSeek-R1-0528-Qwen3-8B", "deepseek-ai/DeepSeek-R1-0528-Qwen3-8B"),
         ("deepseek-ai/DeepSeek-Coder-V2-Lite-Instruct", "deepseek-ai/DeepSeek-V2-Lite"),
         ("XiaomiMiMo/MiMo-7B-Base", "XiaomiMiMo/MiMo-7B-RL"),
         ("CohereLabs/aya-expanse-8b", "CohereForAI/aya-expanse-8b"),

@@ -326,7 +326,8 @@ def _bucket_copies(model: Transformer, setup: TrainingSetup, layout: Layout) -> 
     if setup.is_deepspeeds:  # of that size however few gradients there are; two with overlap_comm
         count = 2.0 * setup.bucket_times if setup.strategy == "zero2" else 1.0
         return count * ZERO_BUCKET * setup.gradient_bytes
-    if setup.is_sharded or setup.is_zero or setup.bucket_view or layout.world_size == 1:
+    # who has no replica is not wrapped (accelerate/accelerator.py, prepare_model: not with tensor ranks alone)
+    if setup.is_sharded or setup.is_zero or setup.bucket_view or layout.sharing.ranks == 1:
         return 0.0
     return float(setup.trainable(model) * setup.parameter_bytes)
 

@@ -187,7 +187,8 @@ class Program:
     ``{nodes}``, ``{checkpointing}`` (true or false), ``{kept}`` (the other); ``old_settings``: the same of releases
     before each of these, oldest first. ``accumulates``: whether a step may have several micro-batches.
     ``requirements``: which releases of a
-    library its own need, oldest first. ``late_cuts``: of which releases cuts are that not all have. ``counts_apart``:
+    library its own need, oldest first. ``instead``: of cuts that it has not, what it has in their place.
+    ``late_cuts``: of which releases cuts are that not all have. ``counts_apart``:
     aliases whose releases are not those of the program.
     ``restarted``: releases of that number and above are older than all others: it counted anew since.
     ``release``: that was said, of the program by the name ``named``; empty: as it is today. ``release_note``: which
@@ -224,6 +225,7 @@ class Program:
     old_settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     accumulates: bool = True
     requirements: tuple[Requirement, ...] = ()
+    instead: Mapping[Cut, str] = field(default_factory=lambda: MappingProxyType({}))
     late_cuts: Mapping[Cut, Releases] = field(default_factory=lambda: MappingProxyType({}))
     counts_apart: tuple[str, ...] = ()
     restarted: str = ""

@@ -1,5 +1,7 @@
 """The programs that are known, each with what its files say."""
 
+from types import MappingProxyType
+
 from raybench.errors import nearest, unknown_name
 from raybench.performance_model.programs.of_megatron import (
     LOSS_IN_PLACE,
@@ -151,6 +153,8 @@ TRANSFORMERS = Program(
     counts_apart=("accelerate", "peft", "fastchat", "lmflow"),
     strategies=("ddp", "zero1", "zero2", "zero3", *FSDP),
     cuts=("tensor", "context"),
+    # docs/source/en/expert_parallelism.md: enable_expert_parallel spreads experts over the ranks of tp_size
+    instead=MappingProxyType({"expert": "its experts are spread over tensor ranks (--tensor-parallel)"}),
     methods=("full", "lora", "qlora"),
     # accelerate's ParallelismConfig: PyTorch's context_parallel, balanced unless it is told otherwise
     # (torch/distributed/tensor/experimental, enable_load_balance)

@@ -128,7 +128,7 @@ def refused(program: Program, request: EstimateRequest) -> str | None:
     cut = next((one for one in _cuts_of(request) if one not in cuts), None)
     if cut is not None:
         has = ", ".join(_CUTS[one] for one in cuts) or "nothing that cuts a model"
-        return f"{title} has no {_CUTS[cut]}; it has {has}"
+        return f"{title} has no {_CUTS[cut]}; {program.instead.get(cut) or f'it has {has}'}"
     whole, layout = program.whole_experts, request.layout
     if layout.pipeline > 1 and setup.strategy in WITHOUT_PIPELINE:
         return f"{title} has no {setup.strategy} with --pipeline-parallel; take zero1 (--strategy)"

@@ -59,7 +59,7 @@ def test_an_unknown_program_is_answered_with_the_nearest_and_all() -> None:
         ("torchtitan", ("--strategy", "zero1"), "torchtitan has no zero1; it has fsdp, fsdp-grad-op, fsdp-hybrid, ddp"),
         ("megatron-lm", ("--strategy", "zero2"), "Megatron-LM has no zero2; it has ddp, zero1, fsdp, fsdp-hybrid"),
         ("transformers", ("--strategy", "ddp", "--pp", "2"), "transformers has no --pipeline-parallel; it has"),
-        ("transformers", ("--model", "mixtral-8x7b", "--ep", "2"), r"over tensor ranks .--tensor-parallel"),
+        ("transformers", ("--strategy", "ddp", "--ep", "2"), r"over tensor ranks .--tensor-parallel"),
         ("deepspeed", ("--strategy", "zero3", "--pp", "2"), "has no zero3 with --pipeline-parallel; take zero1"),
         ("colossalai", ("--strategy", "zero2", "--pp", "2"), "has no zero2 with --pipeline-parallel; take zero1"),
         ("torchtitan", ("--strategy", "fsdp", "--lora-rank", "8"), "trains no adapters that way"),

@@ -255,6 +255,34 @@ def test_a_program_is_told_of_adapters_and_what_else_was_estimated(
     assert ("of adapters" in lines) is ("--method" in options)
 
 
+@pytest.mark.parametrize(
+    ("program", "options", "is_told"),
+    [
+        ("", (), True),  # counted so, and TRL has it only where it is told
+        ("trl", ("--base-dtype", "nf4"), True),
+        ("trl", (), False),  # the user's choice, and the most is that of fp32 scales
+        ("transformers", (), False),
+        ("axolotl", (), False),  # by default there
+    ],
+)
+def test_trl_is_told_to_quantize_scales_where_a_plan_counts_on_it(
+    program: str, options: tuple[str, ...], is_told: bool
+) -> None:
+    asked = ("--method", "qlora", "--gpu", "L40S", "--gpus-per-node", "1", *options)
+    lines = " ".join(planned("llama-8b", *asked, *(("--program", program) if program else ()))["launch"])
+    assert "load_in_4bit" in lines
+    assert ("--use_bnb_nested_quant True" in lines) is is_told
+
+
+@pytest.mark.parametrize(("base", "is_told"), [((), False), (("--base-dtype", "nf4"), True)])
+def test_a_program_without_known_words_is_told_of_scales_that_are_quantized(
+    base: tuple[str, ...], is_told: bool
+) -> None:
+    asked = ("--method", "qlora", "--gpu", "L40S", "--gpus-per-node", "1", "--program", "litgpt")
+    lines = " ".join(planned("llama-8b", *asked, *base)["launch"])
+    assert ("over a base in 4 bits (nf4) with double quantization" in lines) is is_told
+
+
 def test_llama_factory_is_told_whether_blocks_are_computed_again() -> None:
     """It does so unless it is told not to, and the line left that to its reader."""
     ways = planned("llama-8b", "--node-type", "p5.48xlarge", "--program", "llama-factory")["ways"]

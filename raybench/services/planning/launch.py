@@ -15,7 +15,7 @@ from raybench.services.planning.frameworks import (
     trainer_batch,
     zero_lines,
 )
-from raybench.services.planning.program_lines import program_lines
+from raybench.services.planning.program_lines import has_double_scales, program_lines
 
 if TYPE_CHECKING:
     from raybench.performance_model.estimate.request import EstimateRequest
@@ -194,6 +194,7 @@ def _adapter_lines(way: "Way") -> tuple[str, ...]:
     if not one.setup.lora_rank:
         return ()
     packed = " --load_in_4bit True --bnb_4bit_quant_type nf4" if one.setup.quantized else ""
+    packed += " --use_bnb_nested_quant True" if has_double_scales(one) else ""
     packed = " --load_in_8bit True" if one.setup.packing == "8bit" else packed
     if packed and one.setup.strategy in _ACCELERATE:
         kind = {"fp16": "float16", "bf16": "bfloat16", "fp8": "bfloat16"}.get(one.dtype, "float32")

@@ -15,13 +15,15 @@ from raybench.services.planning.frameworks import (
 )
 
 if TYPE_CHECKING:
+    from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.performance_model.programs.program import Program
     from raybench.performance_model.setup.training_setup import TrainingSetup
     from raybench.performance_model.ways.way import Way
 
 # Adapters in the programs' own words, and those for a base in 4 and 8 bits behind them (read in August 2026):
 # trl/trainer/model_config.py; src/axolotl/utils/schemas/peft.py; src/llamafactory/hparams/finetuning_args.py and
-# model_args.py; swift/arguments/tuner_args.py and base_args/quant_args.py.
+# model_args.py; swift/arguments/tuner_args.py and base_args/quant_args.py. The scales of a base in 4 bits are quantized
+# as well by all of these but TRL, which is told so.
 _ADAPTERS = {
     "trl": ("--use_peft True --lora_r {rank} --lora_target_modules {targets}", " --load_in_4bit True",
             " --load_in_8bit True"),
@@ -31,6 +33,7 @@ _ADAPTERS = {
     "ms-swift": ("--tuner_type lora --lora_rank {rank} --target_modules {targets}",
                  " --quant_method bnb --quant_bits 4", " --quant_method bnb --quant_bits 8"),
 }  # fmt: skip
+_DOUBLE_SCALES = {"trl": " --use_bnb_nested_quant True"}
 _EVERY_LAYER = {"trl": "all-linear", "axolotl": "lora_target_linear: true", "llama-factory": "all",
                 "ms-swift": "all-linear"}  # fmt: skip
 
@@ -77,7 +80,8 @@ def _beside(way: "Way", program: "Program") -> tuple[str, ...]:
     told += [f"moments in {'bf16' if setup.moment_bytes == 2 else 'fp32'}"] if setup.moment_bytes else []
     told += ["weights stored in bf16"] if setup.parameter_bytes == 2 and not setup.lora_rank else []
     told += ["activations kept in the CPU's memory"] if setup.offloads_activations else []
-    lines = [f"{program.title}, of adapters: {_adapters(setup, program)}"] if setup.lora_rank else []
+    adapters = _adapters(way.estimate.request, program)
+    lines = [f"{program.title}, of adapters: {adapters}"] if setup.lora_rank else []
     return *lines, *([f"{program.title}, beside that: {', '.join(told)}"] if told else [])
 
 
@@ -86,17 +90,25 @@ def _once(way: "Way") -> int:
     return way.estimate.samples_per_step // way.estimate.request.accumulation
 
 
-def _adapters(setup: "TrainingSetup", program: "Program") -> str:
+def has_double_scales(request: "EstimateRequest") -> bool:
+    """Whether the scales of its base in 4 bits are sure to be quantized as well: not where that is the user's choice."""
+    is_open = any(fact.name == "packing" and fact.is_open for fact in request.taken)
+    return request.setup.quantized and request.setup.packing == "nf4" and not is_open
+
+
+def _adapters(request: "EstimateRequest", program: "Program") -> str:
     """In the program's words where they are known, else in plain ones."""
+    setup, is_double = request.setup, has_double_scales(request)
     base = 2 if setup.packing == "8bit" else 1 if setup.quantized else 0
     if program.name not in _ADAPTERS:
         layers = ", ".join(setup.lora_targets) or "every linear layer"
         over = ("", ", over a base in 4 bits (nf4)", ", over a base in 8 bits (bitsandbytes)")[base]
-        return f"LoRA of rank {setup.lora_rank} on {layers}{over}"
+        return f"LoRA of rank {setup.lora_rank} on {layers}{over}{' with double quantization' if is_double else ''}"
     lora, *bases = _ADAPTERS[program.name]
     targets = _targets(setup, program.name) if setup.lora_targets else _EVERY_LAYER[program.name]
     method = "qlora" if base == 1 else "lora"
-    return lora.format(rank=setup.lora_rank, targets=targets, method=method) + ("", *bases)[base]
+    words = lora.format(rank=setup.lora_rank, targets=targets, method=method) + ("", *bases)[base]
+    return words + (_DOUBLE_SCALES.get(program.name, "") if is_double else "")
 
 
 def _targets(setup: "TrainingSetup", program: str) -> str:

@@ -91,7 +91,7 @@ def _once(way: "Way") -> int:
 
 
 def has_double_scales(request: "EstimateRequest") -> bool:
-    """Whether the scales of its base in 4 bits are sure to be quantized as well: not where that is the user's choice."""
+    """Whether scales of its base in 4 bits are sure to be quantized too: not where that is the user's choice."""
     is_open = any(fact.name == "packing" and fact.is_open for fact in request.taken)
     return request.setup.quantized and request.setup.packing == "nf4" and not is_open
 

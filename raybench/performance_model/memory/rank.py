@@ -21,6 +21,7 @@ from raybench.performance_model.parallel.megatron import (
 )
 from raybench.performance_model.parallel.part import (
     batches_in_flight,
+    dense_layers_of,
     held_parameters,
     layers_of,
     local_setup,
@@ -162,7 +163,9 @@ def _of_megatron(memory: MemoryEstimate, layout: Layout) -> MemoryEstimate:
 def _stage_part(model: Transformer, layout: Layout, stage: int) -> Transformer:
     """The part of the model that a rank of this pipeline stage holds, with the stage's own number of layers."""
     part, layers = part_of(model, layout, stage=stage), layers_of(model, layout, stage)
-    return part if part.layers == layers else replace(part, layers=layers, dense_layers=min(part.dense_layers, layers))
+    if part.layers == layers:
+        return part
+    return replace(part, layers=layers, dense_layers=dense_layers_of(model, layout, stage, layers))
 
 
 def _stage_memory(model: Transformer, setup: TrainingSetup, layout: Layout, in_flight: float = 1.0) -> MemoryEstimate:

@@ -123,21 +123,25 @@ def part_of(model: Transformer, layout: Layout, *, stage: int | None = None) -> 
         feedforward=math.ceil(model.feedforward / (layout.expert_tensor if model.experts else ranks)),
         experts_per_token=model.experts_per_token * layout.expert_tensor / ranks,
         shared_feedforward=math.ceil(model.shared_feedforward / ranks),
-        dense_layers=_dense_layers(model, layout, stage, layers),
+        dense_layers=dense_layers_of(model, layout, stage, layers),
         dense_feedforward=math.ceil(model.dense_feedforward / ranks),
         vocabulary=math.ceil(model.vocabulary / ranks),
         predicting=model.predicting if cut.scores else 0,
     )
 
 
-def _dense_layers(model: Transformer, layout: Layout, stage: int | None, layers: int) -> int:
-    """Layers without experts of a stage's: its share of those between the others, or as far as the first ones reach.
+def dense_layers_of(model: Transformer, layout: Layout, stage: int | None, layers: int) -> int:
+    """Layers without experts of so many of a stage's: as far as the first ones reach, or those between the others.
 
-    The last stage has fewest, for which all wait.
+    The last stage has fewest of the first ones, for which all wait. Of those between the others a part has a layer more
+    or less than its share, by where it starts: each is counted with the fewest, as the fullest stage has it. All parts
+    of an interleaved stage may start alike.
     """
     if model.dense_between:
-        return round(layers * model.dense_layers / model.layers)
-    before = layers * (layout.pipeline - 1 if stage is None else stage)
+        parts = layout.virtual_stages
+        sizes = (layers // parts + (one < layers % parts) for one in range(parts))
+        return sum(size * model.dense_layers // model.layers for size in sizes)
+    before = math.ceil(model.layers / layout.pipeline) * (layout.pipeline - 1 if stage is None else stage)
     return max(0, min(model.dense_layers - before, layers))
 
 

@@ -12,7 +12,7 @@ from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.activations import feedforward_bytes_per_token
 from raybench.performance_model.models.transformer import Transformer
-from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.parallel.part import dense_layers_of, part_of
 from raybench.performance_model.parallel.strategies import strategy_named
 from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.step.work import work_of
@@ -152,6 +152,36 @@ def test_layers_without_experts_that_lie_between_others_are_dealt_out_over_stage
     assert [part_of(further, where, stage=stage).dense_layers for stage in (0, 1)] == [16, 4]
     assert part_of(further, where).dense_layers == 4
     assert part_of(between, where).dense_layers == 8
+
+
+@pytest.mark.parametrize(
+    ("step", "pipeline", "virtual"), [(2, 16, 1), (2, 12, 1), (2, 16, 3), (2, 3, 16), (4, 16, 1), (4, 4, 4)]
+)
+def test_a_stage_has_experts_in_as_many_layers_as_the_fullest_that_is_really_cut(
+    step: int, pipeline: int, virtual: int
+) -> None:
+    """Each ``step``-th of 48 layers has experts (Llama 4 Maverick: step 2): half of three is two in some stage."""
+    has_experts = [(layer + 1) % step == 0 for layer in range(48)]
+    size = 48 // (pipeline * virtual)
+    real = [
+        sum(sum(has_experts[start : start + size]) for start in range(stage * size, 48, pipeline * size))
+        for stage in range(pipeline)
+    ]
+    sizes = {"dense_layers": 48 - 48 // step, "dense_feedforward": 4 * MIXTURE.feedforward, "dense_between": True}
+    where = layout(8 * pipeline, pipeline=pipeline, expert=8, virtual_stages=virtual)
+    part = part_of(replace(MIXTURE, layers=48, **sizes), where)
+    told = part.layers - part.dense_layers
+    if virtual == 1 or pipeline * size % step == 0:
+        assert told == max(real)
+    else:  # parts of a stage start differently, and each is taken for the fullest
+        assert told >= max(real)
+
+
+def test_a_last_stage_of_a_layer_less_has_no_more_layers_without_experts_than_a_real_one() -> None:
+    """62 layers in 16 stages: of the last three every second one, two of them with experts; and four before it."""
+    sizes = {"dense_layers": 31, "dense_feedforward": 4 * MIXTURE.feedforward, "dense_between": True}
+    model, where = replace(MIXTURE, layers=62, **sizes), layout(128, pipeline=16, expert=8)
+    assert [dense_layers_of(model, where, stage, layers) for stage, layers in ((1, 4), (15, 3))] == [2, 1]
 
 
 @pytest.mark.parametrize(("ranks", "each", "most"), [(2, 2, 2.0), (4, 2, 3.0), (8, 8, 1.0), (4, 4, 2.0)])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from raybench.performance_model.models.released import released_models
 from tests.test_packages import import_statements
 
 ROOT = Path(__file__).parents[1]
@@ -116,3 +117,10 @@ def test_an_arrow_that_is_not_so_is_found() -> None:
     assert imports("services", "execution")
     assert not imports("execution", "services")
     assert not imports("reports", "benchmarks")
+
+
+def test_the_guide_says_how_many_released_models_are_known_by_their_name() -> None:
+    """It said 100 of 190."""
+    said = re.search(r"(\d+) more released models", (ROOT / "docs" / "usage.md").read_text())
+    assert said is not None
+    assert 0 <= len(released_models()) - int(said[1]) < 20

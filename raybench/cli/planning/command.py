@@ -1,7 +1,5 @@
 """The class of ``estimate`` and ``plan``: dropout is a flag, and is taken as the rate that training programs take."""
 
-import re
-
 import click
 
 from raybench.cli.usage.command import TopicCommand
@@ -9,7 +7,6 @@ from raybench.errors import UsageError
 
 # Megatron-LM's --hidden-dropout and peft's lora_dropout are rates; masks are kept alike whatever the rate.
 _RATED = ("--dropout", "--lora-dropout")
-_NUMBER = re.compile(r"\d+\.?\d*|\.\d+")
 
 
 class PlanningCommand(TopicCommand):
@@ -26,16 +23,25 @@ def _without_rates(words: list[str]) -> list[str]:
     found, rest = [], list(words[:end])
     while rest:
         name, equals, value = rest.pop(0).partition("=")
-        if name not in _RATED or (equals and not _NUMBER.fullmatch(value)):
+        if name not in _RATED or (equals and not _is_number(value)):
             found.append(f"{name}{equals}{value}")
             continue
-        if not equals and rest and _NUMBER.fullmatch(rest[0]):
+        if not equals and rest and _is_number(rest[0]):
             value = rest.pop(0)
         found.append(_flag(name, value) if value else name)
     return [*found, *words[end:]]
 
 
+def _is_number(word: str) -> bool:
+    """``0.1``, ``1e-1``, ``.1``: as Python reads what training programs are given."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
 def _flag(name: str, rate: str) -> str:
-    if float(rate) >= 1:
+    if not 0 <= float(rate) < 1:  # not a number is neither
         raise UsageError(f"{name} is {rate}; as a rate it is at least 0 and less than 1")
     return name if float(rate) else name.replace("--", "--no-", 1)

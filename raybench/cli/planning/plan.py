@@ -63,8 +63,10 @@ def _rank(_: click.Context, __: click.Parameter, rank: int | None) -> int:
     return rank or 0
 
 
-def _method(method: str | None, *, qlora: bool, has_rank: bool) -> str:
+def _method(method: str | None, *, qlora: bool | None, has_rank: bool) -> str:
     """The method by its name, or by the options that estimate says it with. Raises UsageError for two of them."""
+    if qlora is False and method == "qlora":
+        raise UsageError("--no-qlora is any method but qlora, and --method is qlora; give one of them")
     if qlora and method not in (None, "qlora"):
         raise UsageError(f"--qlora is --method qlora, and --method is {method}; give one of them")
     return "qlora" if qlora else method or ("lora" if has_rank else "full")
@@ -86,7 +88,7 @@ _OPTIONS: list[Any] = [
                  "it."),
     click.option("--method", type=click.Choice(["full", "lora", "qlora"]), help="Train all parameters, adapters, or "
                  "adapters over a 4-bit base.  [default: full; lora with --lora-rank]"),
-    click.option("--qlora/--no-qlora", default=False, help="The same as --method qlora."),
+    click.option("--qlora/--no-qlora", default=None, help="The same as --method qlora."),
     click.option("--lora-rank", callback=_rank, type=int, help="Of lora and qlora.  [default: 16]"),
     click.option("--lora-targets", metavar="NAME,...", help="q_proj, v_proj, ...  [default: every linear layer]"),
     click.option("--lora-dropout/--no-lora-dropout", default=None, help="Dropout of adapters' inputs; its masks "
@@ -135,7 +137,9 @@ _OF_PLAN = ("nodes", "method", "samples_per_step", "tokens", "samples", "epochs"
 @click.command(cls=PlanningCommand, epilog=EXAMPLES)
 @click.argument("model", metavar="MODEL")
 @with_options(_OPTIONS)
-def command(model: str, as_json: bool, full: bool, qlora: bool, measured: tuple[str, ...], **options: Any) -> None:
+def command(
+    model: str, as_json: bool, full: bool, qlora: bool | None, measured: tuple[str, ...], **options: Any
+) -> None:
     """Plan a training: what fits, how fast, how long, what it costs, and how to start the best of it.
 
     MODEL is a name such as llama-8b or mixtral-8x7b, the config.json of a Hugging Face model, its folder, or

@@ -174,7 +174,7 @@ def test_a_pipeline_idles_for_no_more_than_the_step(cut: tuple[str, ...]) -> Non
     assert all(idle + least <= 1.01 * whole for idle, least, whole in zip(bubble, computed, step, strict=True))
 
 
-@pytest.mark.parametrize("words", [("--dropout", "0.1"), ("--dropout=.1",)])
+@pytest.mark.parametrize("words", [("--dropout", "0.1"), ("--dropout=.1",), ("--dropout", "1e-1")])
 def test_dropout_may_be_the_rate_that_programs_are_given(words: tuple[str, ...]) -> None:
     """Megatron-LM's --hidden-dropout: masks are as large whatever the rate; 0 drops nothing."""
     drops, whole = (answer(*FSDP, option)["memory"] for option in ("--dropout", "--no-dropout"))
@@ -183,4 +183,6 @@ def test_dropout_may_be_the_rate_that_programs_are_given(words: tuple[str, ...])
 
 def test_a_rate_is_less_than_one() -> None:
     assert "--lora-dropout is 1.5; as a rate it is at least 0 and less than 1" in refusal("--lora-dropout", "1.5")
+    assert "--dropout is -1e-1; as a rate it is at least 0" in refusal("--dropout", "-1e-1")
+    assert "--dropout is nan; as a rate it is at least 0" in refusal("--dropout=nan")
     assert "'--dropout' does not take a value" in refusal("--dropout=much")

@@ -143,6 +143,10 @@ def test_samples_and_epochs_are_tokens() -> None:
         (("llama-8b", *P5, "--method", "full", "--lora-rank", "16"), "give --method lora or qlora"),
         (("llama-8b", *P5, "--lora-rank", "0"), "--lora-rank is 0; it must be at least 1"),
         (("llama-8b", *P5, "--qlora", "--method", "lora"), "--qlora is --method qlora, and --method is lora"),
+        (
+            ("llama-8b", *P5, "--no-qlora", "--method", "qlora"),
+            "--no-qlora is any method but qlora, and --method is qlora",
+        ),
         (("llama-8b", *P5, "--qlora", "--method", "full"), "--qlora is --method qlora, and --method is full"),
         (("llama-8b", *P5, "--lora-rank", "0", "--method", "lora"), "--lora-rank is 0; it must be at least 1"),
         (("llama-8b", *P5, "--base-dtype", "int8"), "give --method lora"),

@@ -164,3 +164,8 @@ def test_a_longer_table_of_positions_is_said_and_nothing_that_has_none_is_told_t
         plan = planned("gpt2", "--gpu", "H100", "--sequence-length", f"{length}")
         assert any(f"a table of {length}" in line for line in plan["assumed"]) is told
         assert bool(plan["ways"][0]["command"]) is not told
+
+
+@pytest.mark.parametrize(("options", "method"), [((), "full"), (("--method", "lora"), "lora")])
+def test_what_is_not_qlora_may_be_said(options: tuple[str, ...], method: str) -> None:
+    assert planned("llama-8b", "--gpu", "h100", "--no-qlora", *options)["method"] == method

@@ -283,6 +283,31 @@ def test_a_program_without_known_words_is_told_of_scales_that_are_quantized(
     assert ("over a base in 4 bits (nf4) with double quantization" in lines) is is_told
 
 
+@pytest.mark.parametrize(
+    ("dtype", "by_file", "by_cut", "gradients"),
+    [
+        ("fp8", "fp8: linear layers of Transformer Engine", "computation in fp8", "bf16"),
+        ("bf16", "", "", "bf16"),
+        ("fp16", "", "computation in fp16", "fp16"),
+        ("fp32", "", "computation in fp32", "fp32"),
+        ("tf32", "computation in tf32", "computation in tf32", "fp32"),
+    ],
+)
+def test_deepspeed_is_told_the_type_where_its_file_has_it_not(
+    dtype: str, by_file: str, by_cut: str, gradients: str
+) -> None:
+    """Of a model that is cut there is no file; gradients are in no type that products alone have."""
+    plan = planned("llama-8b", "--gpu", "h100", "--program", "deepspeed", "--dtype", dtype, "--full")
+    fitting = [way for way in plan["ways"] if way["launch"]]
+    cut = [way["tensor_parallel"] * way["pipeline_parallel"] > 1 for way in fitting]
+    assert set(cut) == {True, False}
+    for way, of_parts in zip(fitting, cut, strict=True):
+        lines, note = " | ".join(way["launch"]), by_cut if of_parts else by_file
+        has_any = "computation in" in lines or "fp8" in lines
+        assert (note in lines) if note else not has_any
+    assert any(f"gradients added up in {gradients}" in one for one in plan["assumed"])
+
+
 def test_llama_factory_is_told_whether_blocks_are_computed_again() -> None:
     """It does so unless it is told not to, and the line left that to its reader."""
     ways = planned("llama-8b", "--node-type", "p5.48xlarge", "--program", "llama-factory")["ways"]

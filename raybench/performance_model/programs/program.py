@@ -34,6 +34,7 @@ SIZES = {
     "base_bytes": "frozen base in",
 }
 _TYPES = {"4": "fp32", "2": "16 bits"}
+_ELEMENTS = {"fp8": "bf16", "tf32": "fp32"}  # what is stored where products alone are in another type
 LABELS = SIZES | {
     "kernels": "kernels",
     "loss": "loss",
@@ -267,7 +268,9 @@ def in_words(fact: Fact, compute: str) -> str:
     if isinstance(fact.value, bool):
         return "yes or no" if fact.is_open else "yes" if fact.value else "no"
     if fact.name in SIZES:
-        value = compute if fact.value == COMPUTED else _TYPES.get(str(fact.value), str(fact.value))
+        value = (
+            _ELEMENTS.get(compute, compute) if fact.value == COMPUTED else _TYPES.get(str(fact.value), str(fact.value))
+        )
     else:
         value = str(fact.value)
         value = LOSSES.get(value, value) if fact.name == "loss" else value

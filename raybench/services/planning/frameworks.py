@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from raybench.performance_model.setup.training_setup import TrainingSetup
     from raybench.performance_model.ways.way import Way
 
+FP8 = "fp8: linear layers of Transformer Engine or torchao, in the model itself"  # not by a word of what starts it
 ZERO_FILE = "zero.json"
 Framework = Literal["megatron-lm", "torchtitan", "sagemaker", "accelerate"]
 _DISPATCHED = "--moe-token-dispatcher-type alltoall --moe-grouped-gemm"  # as estimated; Megatron-LM's own is allgather

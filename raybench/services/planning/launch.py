@@ -7,6 +7,7 @@ from raybench.performance_model.models.config import is_config
 from raybench.performance_model.ways.ranking import shards_as_deepspeed
 from raybench.services.estimating.trained import is_trained
 from raybench.services.planning.frameworks import (
+    FP8,
     ZERO_FILE,
     cut_by,
     cut_lines,
@@ -34,7 +35,6 @@ _OPTIMIZERS = {
 }  # of transformers, as the types above
 # Without it transformers' Trainer adds whole gradients up (transformers pull request 43919 made it heed this, 2026-02).
 _SYNC_EACH = '{"gradient_accumulation_kwargs":{"sync_each_batch":true}}'  # without spaces: lines are wrapped there
-_FP8 = "fp8: linear layers of Transformer Engine or torchao, in the model itself"
 _OF_BYTES = {4: "float32", 2: "bfloat16"}
 _TRAINED = ("adamw", "adam", "sgd")  # optimizers of raybench train
 _HOPPERS = ("H100", "H200", "H800", "H20", "H20-3e", "GH200")
@@ -117,7 +117,7 @@ def launch_lines(way: "Way") -> tuple[str, ...]:
     meeting = "--rdzv-backend c10d --rdzv-endpoint NODE0:29500"
     meeting = f"--nnodes {layout.nodes} {meeting}" if layout.nodes > 1 else "--standalone"
     torchrun = f"torchrun {meeting} --nproc-per-node {layout.node.ranks}"
-    fp8 = (_FP8,) if way.estimate.request.dtype == "fp8" else ()
+    fp8 = (FP8,) if way.estimate.request.dtype == "fp8" else ()
     program = way.estimate.request.program
     if program is not None and program.starts != "transformers":
         return program_lines(way, program, torchrun)

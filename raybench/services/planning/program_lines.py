@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from raybench.performance_model.programs.releases import numbers_of
 from raybench.performance_model.programs.torchtitan import torchtitan_config
 from raybench.services.planning.frameworks import (
+    FP8,
     TORCHTITAN_AS,
     TORCHTITAN_SINCE,
     megatron_words,
@@ -49,9 +50,10 @@ def program_lines(way: "Way", program: "Program", torchrun: str) -> tuple[str, .
         return f"{torchrun} -m torchtitan.train", *_torchtitan(way, program.release)
     if program.starts == "raybench":
         return ()
-    beside = _beside(way, program)
     file = zero_lines(way) if program.name == "deepspeed" and not way.estimate.request.layout.is_cut else ()
+    beside = _beside(way, program, has_file=bool(file))
     if file:
+        file = (*file, *((FP8,) if way.estimate.request.dtype == "fp8" else ()))
         again = ("activations computed again",) if way.estimate.request.setup.checkpointing else ()
         return f"{torchrun} train.py", *file, *(f"{program.title}, beside that: {one}" for one in again), *beside
     settings = _words_of(program)
@@ -67,11 +69,15 @@ def _words_of(program: "Program") -> str:
     return next((words for until, words in old if (release or ()) < (numbers_of(until) or ())), program.settings)
 
 
-def _beside(way: "Way", program: "Program") -> tuple[str, ...]:
-    """What else was estimated and no line has: adapters and their base, another optimizer, other types."""
+def _beside(way: "Way", program: "Program", *, has_file: bool) -> tuple[str, ...]:
+    """What else was estimated and no line has: adapters and their base, another optimizer, other types.
+
+    ``has_file``: DeepSpeed's is printed, which has the type or where it has none is in fp32, and what fp8 is said by.
+    """
     setup, settings = way.estimate.request.setup, _words_of(program)
     dtype = way.estimate.request.dtype
-    told = [f"computation in {dtype}"] if dtype != _USUAL_DTYPE and program.name != "deepspeed" else []
+    is_told = dtype == _USUAL_DTYPE or (has_file and dtype != "tf32")
+    told = [] if is_told else [f"computation in {dtype}"]
     told += [f"optimizer {setup.optimizer}"] if setup.optimizer not in ("adam", "adamw") else []
     has_it = "{checkpointing}" in settings or "{kept}" in settings
     told += ["activations computed again"] if settings and setup.checkpointing and not has_it else []

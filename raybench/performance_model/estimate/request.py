@@ -12,7 +12,7 @@ from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.memory.rank import SHORT_SHARE
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.programs.program import Fact, Program
-from raybench.performance_model.programs.releases_of_transformers import LOOSE_EXPERTS
+from raybench.performance_model.programs.releases_of_transformers import LOOSE_EXPERTS, WITH_SINKS
 from raybench.performance_model.setup.kernels import Loss
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.attention import is_before_flash
@@ -125,14 +125,16 @@ class EstimateRequest:
     def may_store_scores(self) -> bool:
         """Whether attention may store its scores although nobody says so: on a GPU older than its flash kernels.
 
-        Or with sinks, of which few kernels know: who trains gpt-oss on long samples named one, or ran out of memory.
+        Or with sinks, of which few kernels know: who trains gpt-oss on long samples named one, or ran out of memory. So
+        may who names no program; a plan's ways are started with such a kernel.
         Those of PyTorch that are left there take no groups of heads that share keys (transformers issue 48633), nor has
         what such a GPU runs to be new. A program's release that has PyTorch's attention decides it where heads share
         none, and a program that brings its own kernel always.
         """
         is_open = self.setup.flash_attention and "flash_attention" not in self.said
         named = [fact for fact in self.taken if fact.name == "flash_attention"]
-        if is_open and any(fact.is_open for fact in named):
+        has_sinks = self.program is None and not self.is_started and self.model.family in WITH_SINKS
+        if is_open and (has_sinks or any(fact.is_open for fact in named)):
             return True
         if not is_open or not is_before_flash(self.gpu):
             return False

@@ -41,6 +41,8 @@ _NEVER_SDPA = ("bloom", "codegen", "gpt_neo", "gptj", "mpt")
 # Whose loss is on logits as they are, in 16 bits where nothing casts them, up to 4.47, and of the second up to 4.48.
 _NARROW_LOGITS = ("bloom", "falcon", "gpt2", "gpt_bigcode", "gptj", "opt")
 
+WITH_SINKS = ("gpt_oss",)  # families whose softmax has sinks, of which few kernels know
+
 STORED_SCORES: tuple[Fact, ...] = (
     *(
         Fact(name="flash_attention", value=False, families=families, releases=until(release), is_default=True,
@@ -51,8 +53,8 @@ STORED_SCORES: tuple[Fact, ...] = (
     Fact(name="flash_attention", value=False, families=_NEVER_SDPA, is_default=True,
          source="transformers/models/bloom/modeling_bloom.py and others of its age: attention of their own, up to 5; "
          "with flash-attn --flash-attention"),
-    # whose softmax has sinks: programs' examples name a kernel of FlashAttention 3, who names none stores scores
-    Fact(name="flash_attention", value=True, families=("gpt_oss",), is_open=True,
+    # programs' examples name a kernel of FlashAttention 3, who names none stores scores
+    Fact(name="flash_attention", value=True, families=WITH_SINKS, is_open=True,
          source="transformers/models/gpt_oss/modeling_gpt_oss.py, _supports_sdpa False: eager, unless it is told "
          "kernels-community/vllm-flash-attn3, its like, or flex_attention"),
 )  # fmt: skip

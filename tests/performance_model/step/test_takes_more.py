@@ -213,7 +213,8 @@ def test_experts_of_one_parameter_are_not_packed_by_transformers_4(model: str, i
         ("nemo", "gpt-oss-20b", True),
         ("transformers", "gpt-oss-20b", True),
         ("torchtitan", "gpt-oss-20b", False),  # FlexAttention
-        (None, "gpt-oss-20b", False),
+        (None, "gpt-oss-20b", True),
+        (None, "qwen3-30b-a3b", False),
         ("megatron-lm", "qwen3-30b-a3b", False),
     ],
 )
@@ -227,6 +228,18 @@ def test_scores_with_sinks_may_be_stored(program: str | None, model: str, is_ope
     assert (found.memory.peak, found.least_peak) == (said.memory.peak, said.least_peak)
     assert found.step_seconds == said.step_seconds
     assert "--flash-attention" not in unsaid_of(said.request)
+
+
+def test_scores_with_sinks_are_open_without_a_program_as_with_one_but_not_in_a_plan() -> None:
+    """LoRA of gpt-oss 20B on one H100 was told to fit, and by TRL to be open."""
+    options = {"sequence_length": 4096, "lora_rank": 16, "lora_dropout": False, "kernels": "fused", "loss": "fused"}
+    alone, trls = (told("gpt-oss-20b", "h100", **options, world_size=1, program=one) for one in (None, "trl"))
+    assert alone.fits is trls.fits is None
+    assert alone.peak == pytest.approx(trls.peak, rel=0.05)
+    way = estimate(replace(alone.request, is_started=True), alone=False)
+    assert way.fits is True
+    assert "--flash-attention" not in unsaid_of(way.request)
+    assert told("gpt-oss-20b", "h100", **options, world_size=1, no_flash_attention=False).fits is True
 
 
 @pytest.mark.parametrize(("batch_size", "fits"), [(2, True), (4, None)])

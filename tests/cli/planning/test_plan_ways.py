@@ -453,6 +453,18 @@ def test_what_fits_by_what_the_allocator_lets_go_of_is_told_so(asked: tuple[str,
         assert plan["reason"].startswith("may fit, with the leanest kernels and loss: ")
 
 
+@pytest.mark.parametrize(
+    ("memory", "by_what"),
+    [("26G", "too near to tell: "), ("24G", "with the leanest kernels and loss: ")],
+)
+def test_what_is_nearer_than_estimates_are_exact_hangs_on_no_kernels(memory: str, by_what: str) -> None:
+    """The heaviest, of 25.7 GiB, is within 26: it was told to hang on the leanest."""
+    asked = ("llama-8b", "--method", "lora", "--gpus-per-node", "1", "--samples-per-step", "1", "--memory", memory)
+    plan = planned(*asked, code=3)
+    assert (plan["ways"][0]["peak"] <= plan["device_bytes"]) is (memory == "26G")
+    assert plan["reason"].startswith(f"may fit, {by_what}")
+
+
 def test_a_verdict_has_millions_in_short() -> None:
     """46,050,333 USD were cut to 46,050,33..."""
     asked = ("llama-70b", "--nodes", "64", "--node-type", "p5.48xlarge")

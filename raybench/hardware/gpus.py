@@ -26,6 +26,8 @@ PCIE_X16_GB_PER_S: Mapping[int, float] = MappingProxyType({3: 15.75, 4: 31.5, 5:
 # were seen of (0.978 to 0.996). The driver and its firmware keep the rest (nvmlMemory_v2_t.reserved).
 USABLE_SHARE = 0.988
 
+_HOPPER = 9  # the first number of its compute capability
+
 PEAK_DTYPES = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4")
 _DTYPES = {
     "float64": "fp64",
@@ -102,7 +104,7 @@ class Gpu:
     marketed figure in GiB. ``nvlink_gb_per_s``: one direction, all links (NVLink, or AMD's Infinity Fabric, whose
     generation is 0); None where there are none. A PCIe GPU has it only with a bridge. ``compared``: the independent
     tables that it was compared with, by the letters in the head of gpus.csv. ``is_seen``: whether its memory is of a
-    device that somebody saw.
+    device that somebody saw. ``compute_capability``: of NVIDIA's alone.
     """
 
     name: str
@@ -117,6 +119,12 @@ class Gpu:
     source: str
     compared: str
     is_seen: bool = True
+    compute_capability: float | None = None
+
+    @property
+    def is_hopper(self) -> bool:
+        """Whether it has Hopper's instructions, which kernels of FlashAttention-3 are written in."""
+        return self.compute_capability is not None and int(self.compute_capability) == _HOPPER
 
     @property
     def pcie_gb_per_s(self) -> float:
@@ -214,6 +222,7 @@ def _gpu(row: Mapping[str, str]) -> Gpu:
         source=row["source"],
         compared=row["compared"],
         is_seen=usable is not None,
+        compute_capability=number(row["compute_capability"]),
     )
 
 

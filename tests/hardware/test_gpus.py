@@ -307,3 +307,29 @@ def test_an_unknown_gpu_on_the_command_line_lists_the_table() -> None:
         gpu_for("rtx")  # of several
     with pytest.raises(UsageError, match="no GPU in the hardware table named 'rtx 6000'"):
         gpu_for("rtx 6000")  # Quadro, Ada or Blackwell
+
+
+@pytest.mark.parametrize(
+    ("device", "capability", "is_hopper"),
+    [
+        ("NVIDIA H20-3e", 9.0, True),
+        ("NVIDIA GH200 480GB", 9.0, True),
+        ("NVIDIA L40S", 8.9, False),
+        ("NVIDIA B300 SXM6 AC", 10.3, False),
+        ("AMD Instinct MI300X", None, False),
+    ],
+)
+def test_a_device_of_nvidia_has_a_compute_capability(device: str, capability: float | None, is_hopper: bool) -> None:
+    gpu = find_gpu(device)
+    assert gpu is not None
+    assert (gpu.compute_capability, gpu.is_hopper) == (capability, is_hopper)
+
+
+def test_units_for_a_type_come_with_the_capability_that_has_them() -> None:
+    """bf16 from Ampere on, fp8 from Ada on, fp4 from Blackwell on."""
+    for gpu in GPUS:
+        if gpu.compute_capability is not None:
+            for dtype, since in (("bf16", 8.0), ("fp8", 8.9), ("fp4", 10.0)):
+                assert (gpu.peak_tflops(dtype) is not None) is (gpu.compute_capability >= since), gpu.name
+        else:
+            assert gpu.name.startswith("MI")

@@ -3,8 +3,8 @@
 import math
 from typing import TYPE_CHECKING
 
-from raybench.services.planning.as_run import ASSUMED
-from raybench.services.planning.launch import reduces_each
+from raybench.services.planning.as_run import ASSUMED, STORED
+from raybench.services.planning.launch import reduces_each, stores_scores
 
 if TYPE_CHECKING:
     from raybench.performance_model.estimate.request import EstimateRequest
@@ -55,7 +55,11 @@ def as_started(best: "Way", request: "EstimateRequest") -> tuple[str, ...]:
         return ()
     as_asked = (found.masked_attention, found.compiled) == (request.setup.masked_attention, request.setup.compiled)
     is_taken = found.lora_rank and not as_asked and not found.masked_attention
-    return (*([_EACH] if reduces_each(best) else []), *([ASSUMED] if is_taken else []))
+    is_stored = (
+        not found.flash_attention and stores_scores(best.estimate.request) and not best.estimate.request.layout.is_cut
+    )
+    told = {_EACH: reduces_each(best), ASSUMED: is_taken, STORED: is_stored}
+    return tuple(one for one, is_so in told.items() if is_so)
 
 
 def of_program(best: "Way") -> tuple[str, ...]:

@@ -37,7 +37,6 @@ _OPTIMIZERS = {
 _SYNC_EACH = '{"gradient_accumulation_kwargs":{"sync_each_batch":true}}'  # without spaces: lines are wrapped there
 _OF_BYTES = {4: "float32", 2: "bfloat16"}
 _TRAINED = ("adamw", "adam", "sgd")  # optimizers of raybench train
-_HOPPERS = ("H100", "H200", "H800", "H20", "H20-3e", "GH200")
 _USUAL_RANK = 16  # of LoRA there
 
 
@@ -94,9 +93,28 @@ def is_ours(request: "EstimateRequest") -> bool:
 
 
 def is_packed(request: "EstimateRequest") -> bool:
-    """Whether trl is told to pack samples for FlashAttention-2, which needs a GPU with bf16; not of what has a mask."""
+    """Whether trl is told to pack samples for FlashAttention, which needs a GPU with bf16; not of what has a mask."""
     has_flash = request.gpu is not None and request.gpu.peak_tflops("bf16") is not None
+    has_flash = has_flash and (not _has_sinks(request) or _has_kernel_with_sinks(request))
     return bool(request.setup.lora_rank) and has_flash and not request.setup.masked_attention
+
+
+def stores_scores(request: "EstimateRequest") -> bool:
+    """Whether what starts it is told to store scores of attention, where nobody says otherwise: sinks have no kernel.
+
+    But for flex_attention, which few compile as they have to; who says --flash-attention is told it.
+    """
+    is_said = "flash_attention" in request.said
+    return _has_sinks(request) and not is_said and not _has_kernel_with_sinks(request)
+
+
+def _has_sinks(request: "EstimateRequest") -> bool:
+    """As gpt-oss's attention has, and FlashAttention-2 and sdpa have not."""
+    return request.model.family == "gpt_oss"
+
+
+def _has_kernel_with_sinks(request: "EstimateRequest") -> bool:
+    return request.gpu is not None and request.gpu.is_hopper
 
 
 def reduces_each(way: "Way") -> bool:
@@ -159,6 +177,8 @@ def _stored_lines(way: "Way") -> tuple[str, ...]:
     if "drops" in way.estimate.request.said:
         has = "with" if way.estimate.request.model.drops else "without"
         told.append(f"the model: {has} dropout in its config (attention_dropout, hidden_dropout, resid_pdrop, ...)")
+    if not setup.lora_rank and _has_sinks(way.estimate.request) and way.estimate.request.program is None:
+        told.append(f"the model: loaded with attn_implementation={_attention(way.estimate.request)}")
     if setup.parameter_bytes < 4 and not setup.lora_rank and not shards_as_deepspeed(setup):
         told.append("the model: loaded in bfloat16 (dtype=torch.bfloat16), so that no fp32 weights are kept")
     return tuple(told)
@@ -204,16 +224,21 @@ def _adapter_lines(way: "Way") -> tuple[str, ...]:
     targets = " ".join(one.setup.lora_targets) or "all-linear"
     words = f"trl: --use_peft True --lora_r {one.setup.lora_rank} --lora_target_modules {targets}{packed}"
     words += "" if one.setup.adapter_dropout else " --lora_dropout 0"
-    if is_packed(one):
-        words += f" --max_length {one.setup.sequence_length} --packing True"
-        words += f" --attn_implementation {_attention(one)}" if one.setup.flash_attention else ""  # else stored scores
+    words += f" --max_length {one.setup.sequence_length}"  # trl/trainer/sft_config.py cuts samples to 1,024 tokens
+    words += " --packing True" if is_packed(one) else ""
+    kernel = _attention(one)
+    words += f" --attn_implementation {kernel}" if kernel else ""
     return (words,)
 
 
 def _attention(one: "EstimateRequest") -> str:
-    """FlashAttention-2 has no sinks, as gpt-oss has; on Hopper another kernel does (trl's sft_gpt_oss.py).
+    """What is told to attend; empty: nothing. FlashAttention-2 has no sinks; on Hopper another kernel has.
 
-    transformers/models/gpt_oss/modeling_gpt_oss.py has it in _compatible_flash_implementations.
+    Which trl's sft_gpt_oss.py names; transformers/models/gpt_oss/modeling_gpt_oss.py has it in
+    _compatible_flash_implementations, with flex_attention, and _supports_sdpa False: eager where nothing is told.
     """
-    on_hopper = one.gpu is not None and one.gpu.name.split()[0] in _HOPPERS
-    return "kernels-community/vllm-flash-attn3" if one.model.family == "gpt_oss" and on_hopper else "flash_attention_2"
+    if not _has_sinks(one):
+        return "flash_attention_2" if is_packed(one) and one.setup.flash_attention else ""  # else stored scores
+    if not one.setup.flash_attention:
+        return "eager"
+    return "kernels-community/vllm-flash-attn3" if _has_kernel_with_sinks(one) else "flex_attention"

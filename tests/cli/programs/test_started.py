@@ -121,13 +121,56 @@ def test_a_model_that_an_older_torchtitan_has_no_file_of_is_said(release: str, h
     ("model", "gpu", "kernel"),
     [
         ("gpt-oss-20b", "H100", "kernels-community/vllm-flash-attn3"),
-        ("gpt-oss-20b", "A100-80GB", "flash_attention_2"),
+        ("gpt-oss-20b", "H20", "kernels-community/vllm-flash-attn3"),
+        ("gpt-oss-20b", "A100-80GB", "eager"),
+        ("gpt-oss-20b", "B200", "eager"),
         ("llama-8b", "H100", "flash_attention_2"),
+        ("llama-8b", "A100-80GB", "flash_attention_2"),
     ],
 )
 def test_gpt_oss_is_started_with_a_kernel_that_has_its_sinks(model: str, gpu: str, kernel: str) -> None:
     plan = planned(model, "--gpu", gpu, "--gpus-per-node", "8", "--method", "lora")
     assert any(line.endswith(f" --attn_implementation {kernel}") for line in plan["launch"] + plan["ways"][0]["launch"])
+
+
+@pytest.mark.parametrize(("gpu", "is_stored"), [("A100-80GB", True), ("H100", False)])
+def test_attention_with_sinks_is_planned_as_it_is_started(gpu: str, is_stored: bool) -> None:
+    """57 of 79 GiB were told of A100s, by FlashAttention-2, which has no sinks: eager stores all scores."""
+    asked = ("gpt-oss-20b", "--gpu", gpu, "--method", "lora")
+    plan, flash, stored = (planned(*asked, *one) for one in ((), ("--flash-attention",), ("--no-flash-attention",)))
+    peaks, quick, slow = (_kept_by_fsdp(one) for one in (plan, flash, stored))
+    assert slow > 1.3 * quick
+    assert (peaks > 1.3 * quick) is is_stored
+    assert any("scores of attention are stored" in one for one in plan["assumed"]) is is_stored
+    assert ("--packing True" in plan["launch"][-1]) is not is_stored
+    assert plan["launch"][-1].count("--max_length 4096") == 1
+    kernel = "flex_attention" if is_stored else "kernels-community/vllm-flash-attn3"
+    assert flash["launch"][-1].endswith(f" --attn_implementation {kernel}")
+
+
+def _kept_by_fsdp(plan: dict[str, Any]) -> float:
+    """Bytes of a sample's activations, which are kept, over FSDP's shards."""
+    return next(
+        float(way["peak"]) / way["batch_size"]
+        for way in plan["ways"]
+        if way["strategy"] == "fsdp" and not way["activation_checkpointing"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "kernel"),
+    [
+        ("gpt-oss-20b", "A100-80GB", "eager"),
+        ("gpt-oss-20b", "H100", "kernels-community/vllm-flash-attn3"),
+        ("llama-8b", "A100-80GB", ""),
+    ],
+)
+def test_a_whole_model_with_sinks_is_told_how_to_attend(model: str, gpu: str, kernel: str) -> None:
+    plan = planned(model, "--gpu", gpu, "--nodes", "4")
+    lines = [line for way in plan["ways"] if "| transformers: " in (line := " | ".join(way["launch"]))]
+    assert lines
+    for line in lines:
+        assert (f"attn_implementation={kernel}" in line) if kernel else ("attn_implementation" not in line)
 
 
 @pytest.mark.parametrize(

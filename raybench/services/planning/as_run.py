@@ -33,7 +33,7 @@ def as_run(request: "EstimateRequest", *, is_trained: bool) -> "EstimateRequest"
 
 
 def _with_stored_scores(request: "EstimateRequest") -> "EstimateRequest":
-    """By transformers' eager attention: of adapters as trl trains them, which then packs no samples."""
+    """By transformers' eager attention: LoRA as trl trains it, which then packs no samples."""
     from raybench.performance_model.estimate.heaviest import heaviest
 
     setup = replace(request.setup, flash_attention=False)

@@ -128,6 +128,7 @@ class TrainingPlan(PlainDocument):
     not_said: tuple[str, ...] = ()  # options that widen the bounds of the best way
     open_tokens_per_second: Range | None = None  # of the best way whatever is said of them; None: no wider than its own
     other_programs: tuple[OtherPrograms, ...] = ()  # out of those bounds, where none is asked for
+    nearest: tuple[str, ...] = ()  # options that something is sure to fit with, and what, where nothing is without
 
     @property
     def exit_code(self) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from raybench.performance_model.ways.way import Way
 
 Range = tuple[float, float]
-NEAREST, IN_ANY_CASE = "nearest that does: ", "; fits in any case: "
+_NOTHING_ELSE = "nothing else that was tried does; take a smaller model, a shorter sequence or a larger GPU"
 _MILLION = 1e6
 _BY_WEIGHT = ("ok", "unknown", "critical")
 
@@ -68,17 +68,19 @@ def meeting_first(ways: Sequence[Reckoned], goal: Goal) -> tuple[Reckoned, ...]:
 
 
 def judged(
-    ways: Sequence["TrainingWay"], request: "EstimateRequest", goal: Goal, nearest: Callable[[], str]
-) -> Conclusion:
-    """The verdict on the best way, with its figures; where none is sure to fit, ``nearest`` says what is."""
+    ways: Sequence["TrainingWay"], request: "EstimateRequest", goal: Goal, nearest: Callable[[], tuple[str, ...]]
+) -> tuple[Conclusion, tuple[str, ...]]:
+    """The verdict on the best way, with its figures; where none is sure to fit, ``nearest`` says what is: these too."""
     best = ways[0]
     if best.fits is False:
-        return Conclusion(verdict="critical", reason=f"nothing fits: {nearest()}")
+        choices = nearest()
+        told = f"nearest that does: {_any_of(choices)}" if choices else _NOTHING_ELSE
+        return Conclusion(verdict="critical", reason=f"nothing fits: {told}"), choices
     if request.memory_bytes is None:
-        return Conclusion(verdict="unknown", reason="the memory of the GPU is not known; give --gpu or --memory")
+        return Conclusion(verdict="unknown", reason="the memory of the GPU is not known; give --gpu or --memory"), ()
     if best.tokens_per_second is None and request.gpu and request.gpu.peak_tflops(request.dtype) is None:
         lead = f"no time is known, {without_peak(request.gpu, request.dtype)}: "
-        return Conclusion(verdict="unknown", reason=lead + _figures(best, request))
+        return Conclusion(verdict="unknown", reason=lead + _figures(best, request)), ()
     verdicts = [
         ("fits", "unknown" if best.fits is None else "ok"),
         ("the deadline", _in_time(best.hours, goal)),
@@ -92,14 +94,15 @@ def judged(
             f"may fit, {_by_what(best, request)}: " if "fits" in open_ones else f"may miss {' and '.join(open_ones)}: "
         )
     verdict = "critical" if missed else "unknown" if open_ones else "ok"
-    sure = _sure(nearest()) if "fits" in open_ones and not missed else ""
-    return Conclusion(verdict=verdict, reason=lead + _figures(best, request) + sure)  # type: ignore[arg-type]  # as above
+    choices = nearest() if "fits" in open_ones and not missed else ()
+    sure = f"; fits in any case: {_any_of(choices)}" if choices else ""
+    reason = lead + _figures(best, request) + sure
+    return Conclusion(verdict=verdict, reason=reason), choices  # type: ignore[arg-type]  # as above
 
 
-def _sure(nearest: str) -> str:
-    """What ``nearest_plan`` names, of a plan that may fit; empty where it names nothing."""
-    lead, _, choices = nearest.partition(NEAREST)
-    return f"{IN_ANY_CASE}{choices}" if choices and not lead else ""
+def _any_of(choices: Sequence[str]) -> str:
+    """In a sentence."""
+    return "; or ".join(choices)
 
 
 def _by_what(best: "TrainingWay", request: "EstimateRequest") -> str:

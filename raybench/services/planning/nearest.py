@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from raybench.services.planning.goal import NEAREST
-
 if TYPE_CHECKING:
     from raybench.services.planning.options import PlanOptions
 
@@ -17,10 +15,11 @@ _FUSED: Changes = {"kernels": "fused", "loss": "fused"}
 _PACKED: Changes = {"method": "qlora"}
 
 
-def nearest_plan(options: "PlanOptions", best_of: Best) -> str:
-    """Options that make something fit on the same nodes; those that do on more of them, and with LoRA.
+def nearest_plan(options: "PlanOptions", best_of: Best) -> tuple[str, ...]:
+    """Options that make something fit on the same nodes; those that do on more of them, and with LoRA. Empty: nothing.
 
-    Kernels and loss change nothing of the result: where they are enough, nothing else is looked for.
+    Each with the way that they make fit: ``--nodes 4 (fsdp: 60 GiB)``. Kernels and loss change nothing of the result:
+    where they are enough, nothing else is looked for.
     """
 
     def first(attempts: Iterable[Changes]) -> str:
@@ -30,15 +29,14 @@ def nearest_plan(options: "PlanOptions", best_of: Best) -> str:
                 return " ".join(f"--{_option(name)} {value}" for name, value in changes.items()) + f" ({way})"
         return ""
 
-    found = first(filter(None, [_fused(options)]))
-    if not found:
+    found: tuple[str, ...] = (first(filter(None, [_fused(options)])),)
+    if not any(found):
         small = first(_with_small_moments(options))
         nodes = first(_nodes(options)) or first(_nodes_with_samples(options))
-        found = "; or ".join(filter(None, (small, first(_at_once(options)), nodes, first(_adapters(options)))))
-    found = found or first(_adapters_on_more(options))
-    if not found:
-        return "nothing else that was tried does; take a smaller model, a shorter sequence or a larger GPU"
-    return f"{NEAREST}{found}"
+        found = (small, first(_at_once(options)), nodes, first(_adapters(options)))
+    if not any(found):
+        found = (first(_adapters_on_more(options)),)
+    return tuple(filter(None, found))
 
 
 def changed(options: "PlanOptions", changes: Changes) -> "PlanOptions":

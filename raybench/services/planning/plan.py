@@ -46,7 +46,7 @@ def training_plan(options: "PlanOptions") -> "TrainingPlan":
     own_runs = options.own_runs if any(way.estimate.traits is not None for way in ways) else ()
     told = tuple(marked(way_told(one, ways[0], request, options.machine), measured) for one in known)
     still_open = left_open(ways[0])
-    conclusion = judged(told, request, goal, lambda: nearest_plan(options, best_in_words))
+    conclusion, nearest = judged(told, request, goal, lambda: nearest_plan(options, best_in_words))
     is_unlike = own_runs and not any(_is_of(ways[0], run) for run in own_runs)
     without = _first_without(request, per_step, options, settings, goal) if is_unlike else None
     return TrainingPlan(
@@ -84,6 +84,7 @@ def training_plan(options: "PlanOptions") -> "TrainingPlan":
         not_said=still_open.not_said,
         open_tokens_per_second=still_open.tokens_per_second,
         other_programs=still_open.other_programs,
+        nearest=nearest,
     )
 
 

@@ -60,6 +60,7 @@ def test_what_does_not_fit_is_not_started() -> None:
     assert result.exit_code == 1
     assert "nothing fits: nothing else that was tried does" in " ".join(result.stdout.replace("#", " ").split())
     assert "start it" not in result.stdout
+    assert planned("small", "--gpu", "H100", "--gpus-per-node", "1", "--memory", "600M", code=1)["nearest"] == []
 
 
 def test_the_commands_that_start_the_best_are_whole(tmp_path: Path) -> None:

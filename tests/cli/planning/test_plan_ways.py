@@ -180,8 +180,10 @@ def test_ranks_on_some_of_a_node_s_gpus_use_the_adapters_beside_them() -> None:
 def test_where_nothing_fits_the_nearest_that_does_is_named_and_fits_when_asked(
     arguments: tuple[str, ...], choices: int
 ) -> None:
-    said = planned(*arguments, code=1)["reason"].removeprefix("nothing fits: nearest that does: ").split("; or ")
+    plan = planned(*arguments, code=1)
+    said = plan["nearest"]
     assert len(said) == choices
+    assert plan["reason"] == f"nothing fits: nearest that does: {'; or '.join(said)}"
     for nearest in said:
         words, _, size = nearest.partition(" (")
         again = planned(*arguments, *words.split())["ways"][0]
@@ -370,8 +372,10 @@ def test_what_is_said_is_not_told_to_decide_whether_it_fits() -> None:
 )
 def test_what_may_fit_says_what_fits_in_any_case(asked: tuple[str, ...], choices: int) -> None:
     """As an estimate does; of a plan it was left open what to do."""
-    named = planned(*asked, code=3)["reason"].partition("; fits in any case: ")[2].split("; or ")
+    plan = planned(*asked, code=3)
+    named = plan["nearest"]
     assert len(named) == choices
+    assert plan["reason"].endswith(f"; fits in any case: {'; or '.join(named)}")
     for nearest in named:
         words, _, size = nearest.partition(" (")
         again = planned(*asked, *words.split())["ways"][0]
@@ -383,7 +387,9 @@ def test_what_may_fit_says_what_fits_in_any_case(asked: tuple[str, ...], choices
 
 def test_what_fits_or_misses_a_goal_names_nothing_else() -> None:
     asked = ("llama-8b", "--gpu", "H100", "--tokens", "15B")
-    assert "in any case" not in planned(*asked)["reason"]
+    plan = planned(*asked)
+    assert "in any case" not in plan["reason"]
+    assert plan["nearest"] == []
     assert "in any case" not in planned(*asked, "--deadline", "2d", code=3)["reason"]
     assert "in any case" not in planned("llama-8b", code=3)["reason"]  # on a GPU that nobody says
 

@@ -84,10 +84,9 @@ def _nearest(plan: TrainingPlan) -> Iterator[str]:
     """Of a plan that nothing is sure to fit what is, whole: a screen may have the verdict cut before it."""
     if plan.ways[0].fits or _is_shown(plan, plan.reason):
         return
-    cut = "nothing fits: " if plan.ways[0].fits is False else "; "
-    _, _, choices = plan.reason.partition(cut)
-    for place, choice in enumerate(choices.split("; or ") if choices else []):
-        yield f"or {choice}" if place else choice
+    lead = "nearest that does" if plan.ways[0].fits is False else "fits in any case"
+    for place, choice in enumerate(plan.nearest):
+        yield f"or {choice}" if place else f"{lead}: {choice}"
 
 
 def _open_notes(plan: TrainingPlan, *, is_screen: bool = False) -> tuple[Block, ...]:

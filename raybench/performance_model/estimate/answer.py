@@ -180,11 +180,15 @@ class Estimate:
 
     @property
     def likely_step_seconds(self) -> float | None:
-        """By which ways are compared: as the fit has it, whatever the bounds; or the middle of what was measured."""
+        """By which ways are compared: as the fit has it, whatever the bounds; or the middle of what was measured.
+
+        And of the bounds where it runs with blocks computed again alone: the fit's is of a step without.
+        """
         bounds = self.step_seconds
         if bounds is None:
             return None
-        likely = self.step.likely if bounds == self.estimated_step_seconds else None
+        is_fits = bounds == self.estimated_step_seconds and not self._is_meant_otherwise
+        likely = self.step.likely if is_fits else None
         return likely or math.sqrt(bounds[0] * bounds[1])
 
     @property

@@ -99,11 +99,15 @@ def _checkpointed(request: EstimateRequest) -> EstimateRequest:
 
 def with_meant(found: Estimate) -> Estimate:
     """The estimate with bounds that hold for every value of open options with which the training can run."""
-    ways = [found.request] if found.recomputed is None else [_checkpointed(found.request)]
-    asked = [*ways[found.recomputed is None :], *(one for way in ways for one in said_requests(way))]
+    if found.recomputed is None:
+        way = found.request
+        asked = [*said_requests(way)]  # beside itself, whose bounds the estimate has
+    else:
+        way = _checkpointed(found.request)
+        asked = [way, *said_requests(way)]
     can_run = _that_can_run(asked)
     if len(can_run) < len(asked):
-        can_run += _that_can_run([one for way in ways for one in said_requests(way, in_chunks=True)])
+        can_run += _that_can_run([*said_requests(way, in_chunks=True)])
     return replace(
         found,
         meant_seconds=outermost(*(one.step_seconds for one in can_run)),

@@ -121,6 +121,18 @@ def test_bounds_of_what_fits_only_computed_again_are_of_no_other_way() -> None:
     assert open_.computation_seconds == again.computation_seconds
 
 
+def test_a_likely_step_of_what_fits_only_computed_again_is_within_its_bounds() -> None:
+    """It was that of a step without, shorter than any told: own runs were judged by it, and ways of a plan compared."""
+    said = replace(
+        _LONG, kernels="plain", loss="plain", compile=False, native_attention=True, overlap=True, masked_attention=False
+    )
+    open_, roomy = (estimate(estimate_request(replace(said, memory=memory))) for memory in (None, "8T"))
+    low, high = open_.step_seconds or (0.0, 0.0)
+    likely, without = open_.likely_step_seconds or 0.0, open_.step.likely or 0.0
+    assert without < low < likely < high
+    assert roomy.likely_step_seconds == roomy.step.likely
+
+
 def test_bounds_of_what_fits_either_way_are_of_both_while_nothing_is_computed_again_is_the_default() -> None:
     open_, kept = (
         finished(replace(_LONG, memory="8T", activation_checkpointing=said)).report for said in (None, False)

@@ -4,6 +4,7 @@ import contextlib
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -12,9 +13,11 @@ import pytest
 from raybench.errors import UsageError
 from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.estimate.unknown import advice_on
+from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.activations import block_activation_bytes_per_token
 from raybench.performance_model.memory.rank import MemoryEstimate
 from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimating.counted_model import counted_model, is_import_path, model_of
 from raybench.services.estimating.options import EstimateOptions
@@ -209,6 +212,19 @@ def test_a_model_of_transformers_without_a_cache_is_counted(capsys: pytest.Captu
     assert found["output_elements"] == 64 * 512
     assert counted.main(["own_models:Looks", "64", "bfloat16"]) == 1  # another that looks at values is none of those
     assert "meta" in capsys.readouterr().err
+
+
+def test_a_model_known_by_its_shape_has_what_a_part_and_a_counted_one_have_as_fields() -> None:
+    """Asked for by name with a default, a name that nobody has would count as nothing."""
+    shape = preset_named("tinyllama-1.1b")
+    part = part_of(shape, Layout(world_size=2, ranks_per_node=2, tensor=2))
+    assert (shape.scores, shape.expert_ranks, shape.buffer_bytes, shape.passing_bytes) == (True, 1, 0, 0.0)
+    assert (part.scores, part.expert_ranks, part.buffer_bytes, part.passing_bytes) == (True, 1, 0, 0.0)
+    assert part.output_weights == shape.output_weights / 2 == 32000 * 2048 / 2
+    model = model_of("m", counted.counted("own_models:Logits", 8, torch.bfloat16), 8)
+    assert model.buffer_bytes == 1024 * 1024 * 4
+    assert replace(model, shapes_outside=((64,), (WORDS, 64))).output_weights == WORDS * 64
+    assert not part_of(shape, Layout(world_size=2, ranks_per_node=2, pipeline=2), stage=0).scores
 
 
 def test_frozen_parameters_have_no_gradients_and_no_state() -> None:

@@ -62,7 +62,7 @@ class LossMemory:
     @property
     def backward(self) -> float:
         """The same of its backward pass; of a module that was counted at least what that has at its fullest."""
-        return max(self._backward, self.setup.batch_size * getattr(self.model, "passing_bytes", 0.0))
+        return max(self._backward, self.setup.batch_size * self.model.passing_bytes)
 
     @property
     def _backward(self) -> float:
@@ -104,7 +104,7 @@ class LossMemory:
 
     @property
     def _has_logits(self) -> bool:
-        return bool(getattr(self.model, "scores", True))
+        return self.model.scores
 
     @property
     def _logits(self) -> int:

@@ -179,7 +179,7 @@ def _stage_memory(model: Transformer, setup: TrainingSetup, layout: Layout, in_f
     copies = _bucket_copies(model, setup, layout)
     moments = _moments(step, copies)
     whole = MemoryEstimate(
-        parameters=int(held.parameters + getattr(model, "buffer_bytes", 0)),  # which no strategy shards
+        parameters=int(held.parameters + model.buffer_bytes),  # which no strategy shards
         gradients=int(held.gradients),
         optimizer_state=int(held.state),
         buffers=int(copies + _buffers(step)),

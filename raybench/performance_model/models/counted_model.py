@@ -38,6 +38,11 @@ class CountedModel(Transformer):
         """Those that have gradients."""
         return self.parameters - self.frozen_parameters
 
+    @property
+    def output_weights(self) -> int:
+        """Those of the largest parameter outside the blocks."""
+        return self.token_table_parameters
+
     def block_shapes(self) -> Shapes:
         """As counted."""
         return self.shapes_of_block

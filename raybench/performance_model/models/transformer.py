@@ -279,6 +279,33 @@ class Transformer:
         return self.parameters
 
     @property
+    def output_weights(self) -> int:
+        """Weights of the output layer, tied or not."""
+        return self.hidden * self.vocabulary
+
+    # Of a whole model known by its shape; of its parts and of counted ones they are fields.
+
+    @property
+    def scores(self) -> bool:
+        """Whether it has the output layer."""
+        return True
+
+    @property
+    def expert_ranks(self) -> int:
+        """Ranks that a layer's experts are spread over."""
+        return 1
+
+    @property
+    def buffer_bytes(self) -> int:
+        """What each rank holds beside parameters, sharded or not."""
+        return 0
+
+    @property
+    def passing_bytes(self) -> float:
+        """Of a sample, by how much its backward pass has more than what autograd keeps: known by its shape instead."""
+        return 0.0
+
+    @property
     def parameters(self) -> int:
         """All parameters; a tied embedding counts once."""
         return _parameters(self)

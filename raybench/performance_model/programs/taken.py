@@ -245,7 +245,7 @@ def _holds(fact: Fact, request: EstimateRequest) -> bool:
         return False
     if fact.releases is not None and not (program and program.release):
         return False
-    if fact.families and getattr(request.model, "family", "") not in fact.families:
+    if fact.families and request.model.family not in fact.families:
         return False
     if fact.strategies and setup.strategy not in fact.strategies:
         return False

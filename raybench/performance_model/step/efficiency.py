@@ -232,7 +232,7 @@ def _reached(work: Work) -> float:
 
 def experts_times(model: Transformer) -> float:
     """How many times as long a rank with all of a layer's experts takes as a dense model of as much work."""
-    is_whole = model.experts and getattr(model, "expert_ranks", 1) == 1
+    is_whole = model.experts and model.expert_ranks == 1
     return EXPERTS_TOGETHER_TIMES if is_whole else 1.0
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.memory.activations import computing
-from raybench.performance_model.models.counted_model import CountedModel
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.recomputed_modules import NORM_PASSES, inner_share, norms_again, products_share
 from raybench.performance_model.setup.training_setup import TrainingSetup
@@ -304,7 +303,7 @@ def products_again(model: Transformer, setup: TrainingSetup) -> float:
 
 def _routed_flops(model: Transformer, setup: TrainingSetup) -> float:
     """Of products of experts on several ranks, for each token; none where nothing but balance is said of these."""
-    if getattr(model, "expert_ranks", 1) == 1 or setup.is_balanced:
+    if model.expert_ranks == 1 or setup.is_balanced:
         return 0.0
     passed = (model.layers - model.dense_layers) * model.experts_per_token * model.each_expert
     each = 4.0 if setup.lora_rank else 6.0
@@ -316,7 +315,7 @@ def _most_tokens(model: Transformer) -> float:
 
     At most one of each token for each of its experts: of two ranks that share eight experts twice as many.
     """
-    ranks, each = getattr(model, "expert_ranks", 1), model.experts_per_token
+    ranks, each = model.expert_ranks, model.experts_per_token
     return min(MOST_TOKENS, ranks * min(each, model.experts / ranks) / each) if each else 1.0
 
 
@@ -356,8 +355,7 @@ def _head(model: Transformer, setup: TrainingSetup, is_held: bool) -> tuple[floa
     """
     times, unsure = head_times(model, setup)
     slower = 1 / AMPERE_INSTRUCTIONS_SHARE if is_held and times > 1 else 1.0
-    weights = model.token_table_parameters if isinstance(model, CountedModel) else model.hidden * model.vocabulary
-    own = (1 + model.predicting) * (4.0 if setup.lora_rank else 6.0) * weights
+    own = (1 + model.predicting) * (4.0 if setup.lora_rank else 6.0) * model.output_weights
     return own * (times * slower - 1), own * unsure * slower
 
 

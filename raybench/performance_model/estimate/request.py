@@ -126,7 +126,7 @@ class EstimateRequest:
         """Whether attention may store its scores although nobody says so: on a GPU older than its flash kernels.
 
         Or with sinks, of which few kernels know: who trains gpt-oss on long samples named one, or ran out of memory. So
-        may who names no program; a plan's ways are started with such a kernel.
+        may who names no program; a plan's ways are started with such a kernel, or told to store them.
         Those of PyTorch that are left there take no groups of heads that share keys (transformers issue 48633), nor has
         what such a GPU runs to be new. A program's release that has PyTorch's attention decides it where heads share
         none, and a program that brings its own kernel always.

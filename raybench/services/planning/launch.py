@@ -4,6 +4,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from raybench.performance_model.models.config import is_config
+from raybench.performance_model.programs.releases_of_transformers import WITH_SINKS
 from raybench.performance_model.ways.ranking import shards_as_deepspeed
 from raybench.services.estimating.trained import is_trained
 from raybench.services.planning.frameworks import (
@@ -110,7 +111,7 @@ def stores_scores(request: "EstimateRequest") -> bool:
 
 def _has_sinks(request: "EstimateRequest") -> bool:
     """As gpt-oss's attention has, and FlashAttention-2 and sdpa have not."""
-    return request.model.family == "gpt_oss"
+    return request.model.family in WITH_SINKS
 
 
 def _has_kernel_with_sinks(request: "EstimateRequest") -> bool:

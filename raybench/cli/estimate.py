@@ -55,7 +55,8 @@ _OPTIONS: list[Any] = [
                  "activations as wide as the model.  [default: on, except with zero2]"),
     click.option("--overlap/--no-overlap", default=None, help="With zero1 and ddp: gradients and weights are sent "
                  "beside computation, as Megatron-LM does with --overlap-grad-reduce and --overlap-param-gather, or "
-                 "after it.  [default: the program's, else unknown, the bounds hold either way]"),
+                 "after it.  [default: the program's, else beside it with ddp, and with zero1 unknown, the bounds hold "
+                 "either way]"),
     click.option("--pipeline-parallel", "--pp", type=int, default=1, show_default=True, help="Stages of a pipeline "
                  "(1F1B)."),
     click.option("--virtual-stages", "--vpp", type=int, default=1, show_default=True, help="Parts of the model that "

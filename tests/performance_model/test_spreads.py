@@ -325,16 +325,20 @@ def test_before_ampere_scores_may_be_stored(gpu: str, kernels: Kernels, share: f
 
 
 def test_ddp_that_sends_after_its_backward_pass_waits_for_all_of_it() -> None:
-    """Megatron-LM's own DDP without --overlap-grad-reduce; PyTorch's, of which nobody says it, may hide most."""
+    """Megatron-LM's own DDP without --overlap-grad-reduce; PyTorch's hides most of it, whether it is said or not."""
 
-    def of(overlap: bool | None) -> tuple[float, float]:
-        options = EstimateOptions(model="llama-8b", gpu="B200", world_size=16, strategy="ddp", overlap=overlap)
-        bounds = estimate(estimate_request(options)).step_seconds
+    def of(overlap: bool | None, program: str | None = None, model: str = "llama-8b") -> tuple[float, float]:
+        options = EstimateOptions(
+            model=model, gpu="B200", world_size=16, strategy="ddp", overlap=overlap, program=program
+        )
+        bounds = estimate(with_program(estimate_request(options))).step_seconds
         assert bounds is not None
         return bounds
 
-    for beside, unsaid, after in zip(of(True), of(None), of(False), strict=True):
-        assert beside < unsaid < after
+    for model in ("llama-8b", "Qwen/Qwen1.5-MoE-A2.7B"):  # experts that each rank has all of exchange nothing
+        assert of(True, model=model) == of(None, model=model)
+        assert all(beside < after for beside, after in zip(of(None, model=model), of(False, model=model), strict=True))
+    assert of(None, "megatron-lm") == of(False, "megatron-lm") > of(True, "megatron-lm")
     plain = estimate_request(EstimateOptions(strategy="ddp", gpu="H100"))
     assert not may_overlap(plain.setup, plain.layout)
 

@@ -13,7 +13,11 @@ _H100 = EstimateOptions(model="llama-3.2-1b", gpu="H100", sequence_length=1024)
 _MIXTURE = replace(_H100, model="Qwen/Qwen1.5-MoE-A2.7B")
 _LORA = replace(_H100, lora_rank=8)
 OF_NO_EFFECT = (
-    (_H100, {"strategy": "fsdp", "overlap": True}, "of zero1 and ddp, and --strategy is fsdp", {"strategy": "zero1"}),
+    (_H100, {"strategy": "fsdp", "overlap": True}, "of zero1 and ddp, and --strategy is fsdp", {"strategy": "ddp"}),
+    (_H100, {"strategy": "zero1", "program": "deepspeed", "overlap": False}, "--no-overlap is of DDP and Megatron-LM",
+     {"program": "megatron-lm"}),
+    (_H100, {"strategy": "zero1", "overlap": True}, "--overlap is of DDP and Megatron-LM",
+     {"strategy": "distributed-optimizer"}),
     (_H100, {"strategy": "zero2", "overlap": False}, "--no-overlap is of zero1", {"strategy": "ddp"}),
     (_H100, {"strategy": "fsdp", "bucket_view": False}, "--bucket-view is of ddp", {"strategy": "ddp"}),
     (_H100, {"strategy": "ddp", "reduce_each": True}, "--reduce-each is of fsdp", {"strategy": "fsdp"}),

@@ -135,6 +135,8 @@ MEGATRON_LM = Program(
              "attention_backend", is_default=True),
         Fact(name="gradient_bytes", value=4, source="megatron/training/arguments.py, "
              "accumulate_allreduce_grads_in_fp32", strategies=("zero1",), is_default=True),
+        Fact(name="overlaps", value=False, source="megatron/training/arguments.py, DDP without overlap_grad_reduce",
+             strategies=("ddp",), is_default=True),
         *OF_MEGATRON_CORE,
         Fact(name="vocabulary_multiple", value=128, source="megatron/training/arguments.py, "
              "make_vocab_size_divisible_by, of each tensor rank", is_default=True),

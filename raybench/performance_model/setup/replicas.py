@@ -53,7 +53,8 @@ class Replicas(ElementTypes):
     sequence_parallel: bool | None = None
     sequence_shards: int = 1  # over how many ranks it does
     # ZeRO-1 that sends gradients beside the last backward pass and weights beside the first forward pass (Megatron-LM's
-    # --overlap-grad-reduce and --overlap-param-gather). None: nobody says.
+    # --overlap-grad-reduce and --overlap-param-gather); of DDP False: one that reduces after it, as Megatron-LM's does
+    # unless told. None: nobody says; then DDP sends beside it, and of ZeRO-1 it is open.
     overlaps: bool | None = None
     # Of experts on other ranks. A token is sent once to each node that has experts for it, by kernels of their own
     # (DeepEP, HybridEP), or each of its copies by NCCL's all_to_all; and tokens are spread evenly over experts,

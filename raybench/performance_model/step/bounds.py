@@ -82,7 +82,7 @@ def _steps(
     work = max(efficiency.micro_batch_seconds(least)[0], moved), efficiency.micro_batch_seconds(most)[1] + moved
     share, times = forward_share(request.setup), request.accumulation
     bubble = bubble_share(request.layout, times)
-    beside, after = beside_share(request), sends_after(request.setup) and not request.model.experts
+    beside, after = beside_share(request), sends_after(request.setup)
     shortest, longest = (
         step_seconds(one * times, traffic, network, forward_share=share, bubble=bubble, beside=beside, after=after)
         for one, network in zip(work, networks, strict=True)

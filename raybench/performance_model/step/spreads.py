@@ -134,13 +134,16 @@ def unpublished(gpu: Gpu | None) -> str | None:
 
 def may_overlap(setup: TrainingSetup, layout: Layout) -> bool:
     """Whether ZeRO-1 may be told to send beside computation, and nobody says."""
-    may = setup.strategy == "zero1" and is_overlapped(replace(setup, overlaps=True))
+    may = is_overlapped(replace(setup, overlaps=True))
     return may and setup.overlaps is None and layout.world_size > 1
 
 
 def is_overlapped(setup: TrainingSetup) -> bool:
-    """Whether ZeRO-1, or DDP, is told to send beside computation; what DeepSpeed's gathers of weights are not."""
-    return bool(setup.overlaps) and setup.strategy in OVERLAPPING and not setup.is_deepspeeds
+    """Whether ZeRO-1 is told to send beside computation; what DeepSpeed's gathers of weights are not.
+
+    DDP sends so unless it is told not to, which its published steps are the measure of: saying it adds nothing.
+    """
+    return bool(setup.overlaps) and setup.strategy == "zero1" and not setup.is_deepspeeds
 
 
 def sends_after(setup: TrainingSetup) -> bool:

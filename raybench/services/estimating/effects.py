@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.services.estimating.options import EstimateOptions
 
+_DEEPSPEEDS = (
+    "is of DDP and Megatron-LM's optimizer (--strategy distributed-optimizer), and gradients in 16 bits make zero1 "
+    "DeepSpeed's"
+)
 _UNSHARED = "is of experts that ranks share (--expert-parallel), and there are none"
 
 
@@ -28,7 +32,9 @@ def _of_strategies(options: "EstimateOptions", request: "EstimateRequest") -> "I
     strategy = request.setup.strategy
     has = f"and --strategy is {strategy}"
     if options.overlap is not None and strategy not in OVERLAPPING:
-        yield "--overlap" if options.overlap else "--no-overlap", f"is of zero1 and ddp, {has}"
+        yield _overlap(options), f"is of zero1 and ddp, {has}"
+    if options.overlap is not None and strategy == "zero1" and request.setup.is_deepspeeds:
+        yield _overlap(options), _DEEPSPEEDS
     if options.bucket_view is not None and strategy != "ddp":
         yield "--bucket-view", f"is of ddp, {has}"
     if options.reduce_each is not None and not strategy.startswith("fsdp"):
@@ -37,6 +43,10 @@ def _of_strategies(options: "EstimateOptions", request: "EstimateRequest") -> "I
     if options.reduce_dtype is not None and not reduces_so and options.program is None:
         instead = ", which has --gradient-dtype" if strategy in ("zero1", "zero2") else ""
         yield "--reduce-dtype", f"is of fsdp, or of a model that is cut, {has}{instead}"
+
+
+def _overlap(options: "EstimateOptions") -> str:
+    return "--overlap" if options.overlap else "--no-overlap"
 
 
 def _of_experts(options: "EstimateOptions", request: "EstimateRequest") -> "Iterator[tuple[str, str]]":

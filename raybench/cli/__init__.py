@@ -8,7 +8,7 @@ import errno
 import importlib
 import signal
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
 import click
@@ -157,6 +157,14 @@ def main() -> None:
     sys.exit(2 if status == 0 and is_output_lost() else status)
 
 
+def _too_long(name: str, words: Sequence[str]) -> str:
+    """That a file's name is too long, with the option that gave it where one did, and what to do."""
+    end = next((at for at, word in enumerate(words) if name in (word, word.partition("=")[2])), 0)
+    option = next((word.partition("=")[0] for word in words[max(0, end - 1) : end + 1] if word.startswith("-")), "")
+    lead = f"{option} " if option else ""
+    return f"{lead}'{name[:_MOST_SHOWN]}' is longer than the name of any file; give the path of a file"
+
+
 class _Interrupted(KeyboardInterrupt):
     """A class of its own: Python kills itself at its end where a bare one came up in an ``exec``, caught or not."""
 
@@ -187,6 +195,6 @@ def _run_command() -> int:
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
             raise
-        say(f"raybench: '{str(error.filename)[:_MOST_SHOWN]}' is longer than the name of any file")  # of any command
+        say(f"raybench: {_too_long(str(error.filename), sys.argv[1:])}")
         return 2
     return 0

@@ -97,6 +97,22 @@ def test_a_path_longer_than_any_is_refused_without_a_traceback(arguments: tuple[
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("preflight", "-i", _TOO_LONG), "-i 'aaa"),
+        (("preflight", f"--inventory={_TOO_LONG}"), "--inventory 'aaa"),
+        (("diagnose", _TOO_LONG), "'aaa"),
+    ],
+)
+def test_a_path_longer_than_any_is_told_with_its_option_and_what_to_give(
+    arguments: tuple[str, ...], named: str
+) -> None:
+    said = answer(*arguments).stderr
+    assert said.startswith(f"raybench: {named}")
+    assert said.endswith("' is longer than the name of any file; give the path of a file\n")
+
+
 def test_an_output_folder_that_cannot_be_written_is_refused() -> None:
     done = raybench("run", "--output-dir", "/dev/null/runs")
     assert (done.returncode, done.stdout) == (2, "")

@@ -18,7 +18,7 @@ from raybench.documents.study.plan import Study, Variant, VariantFacts
 from raybench.errors import RaybenchError, UsageError
 from raybench.hosts.own_cluster import read_record
 from raybench.services.estimating.options import EstimateOptions
-from raybench.services.estimating.results import measured_links, measured_settings
+from raybench.services.estimating.results import links_in_results, measured_settings
 from raybench.services.run import baseline_at
 from raybench.studies.folder import StudyFolder
 from tests.documents.mutation import mutated
@@ -66,7 +66,7 @@ def measured_by(path: Path) -> EstimateOptions:
 # Each loader with a whole document, and the place below a folder where it looks for it.
 LOADERS: dict[str, tuple[Any, str, Callable[[Path], object]]] = {
     "baseline": (RESULT, "result.json", lambda path: baseline_at(str(path))),
-    "estimate --result": (RESULT, "result.json", lambda path: measured_links(measured_by(path))),
+    "estimate --result": (RESULT, "result.json", lambda path: links_in_results(measured_by(path))),
     "estimate --result of a training": (TRAINED, "result.json", lambda path: measured_settings(measured_by(path))),
     "study plan": (PLAN, "plan.json", study_plan),
     "trial": (TRAINED, f"s/trials/{STUDY.trials()[0].folder}/run/result.json", trial),

@@ -13,12 +13,11 @@ from raybench.performance_model.memory.rank import SHORT_SHARE
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.programs.program import Fact, Program
 from raybench.performance_model.programs.releases_of_transformers import LOOSE_EXPERTS, WITH_SINKS
+from raybench.performance_model.setup.element_types import FP32_BYTES
 from raybench.performance_model.setup.kernels import Loss
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.attention import is_before_flash
 from raybench.performance_model.step.efficiency import Efficiency
-
-_FP32_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +180,7 @@ class EstimateRequest:
         setup = self.setup
         is_packed = setup.quantized and setup.packing in ("nf4", "nf4-single") and not setup.strategy.startswith("fsdp")
         is_known = self.kernels_known or any(fact.name == "upcast" for fact in self.taken)
-        return is_packed and not setup.autocast and setup.compute_bytes < _FP32_BYTES and not is_known
+        return is_packed and not setup.autocast and setup.compute_bytes < FP32_BYTES and not is_known
 
     @property
     def experts_left_by(self) -> str:
@@ -231,7 +230,7 @@ def _least_loss(setup: TrainingSetup) -> Loss:
     """
     if setup.loss == "transformers":  # whoever holds the copy lets go of it before the backward pass, or after:
         return "transformers-whole"  # published peaks are between
-    if not setup.own_loop or setup.compute_bytes >= _FP32_BYTES:
+    if not setup.own_loop or setup.compute_bytes >= FP32_BYTES:
         return setup.loss
     if setup.compiles_loss:
         return "fused"
@@ -280,7 +279,7 @@ def least_setup(request: EstimateRequest) -> TrainingSetup:
     shards_anyway = replicas and request.dtype == "bf16" and may_be_deepspeeds
     lean = replace(request.setup, on_streams=False, reshards_in_pipeline=True)
     if shards_anyway:
-        lean = replace(lean, strategy="zero1", gradient_bytes=_FP32_BYTES)
+        lean = replace(lean, strategy="zero1", gradient_bytes=FP32_BYTES)
     if request.setup.selective and not request.is_started and not request.is_of_a_release:
         lean = replace(lean, saves_exchanged=False)  # torchtitan 0.2 with Qwen3, and before it with any model
     if not request.is_known:  # that is of transformers' checkpointing over frozen blocks

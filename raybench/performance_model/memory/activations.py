@@ -9,9 +9,9 @@ in ``tests/performance_model/memory/test_saved_activations.py``, and with the re
 from raybench.performance_model.models.counted_model import CountedModel
 from raybench.performance_model.models.transformer import OF_EXPERTS, Transformer
 from raybench.performance_model.parallel.part import ModelPart
+from raybench.performance_model.setup.element_types import FP32_BYTES
 from raybench.performance_model.setup.training_setup import TrainingSetup
 
-_FP32_BYTES = 4
 _JOINED = frozenset({"q_proj", "k_proj", "v_proj"})  # where they are; layers of latent attention are each their own
 _OF_ATTENTION = _JOINED | {"q_a_proj", "kv_a_proj_with_mqa"}
 _OF_MLP = frozenset({"gate_proj", "up_proj"})
@@ -44,7 +44,7 @@ def block_activation_bytes_per_token(model: Transformer, setup: TrainingSetup) -
         readers = bool(kept & _OF_NORMS)
     attention = _attention_bytes_per_token(model, setup) + score_bytes_per_token(model, setup)
     if setup.math_attention:  # q, keys and values are cast up, each for all heads
-        attention += 3 * inner * (_FP32_BYTES - setup.compute_bytes)
+        attention += 3 * inner * (FP32_BYTES - setup.compute_bytes)
     norms = model.norms_per_layer * norm_bytes_per_token(model, setup)
     if model.head_norms:
         norms += (inner + model.key_value_heads * model.head_size) * _norm_width(model, setup)
@@ -77,7 +77,7 @@ def _attention_bytes_per_token(model: Transformer, setup: TrainingSetup) -> floa
     if setup.keeps_least and setup.flash_attention:
         copied = inner * setup.input_bytes if setup.input_bytes < width else 0
         return float(2 * (inner + model.key_value_heads * model.head_size) * width + copied)
-    by_token = model.positions or (setup.on_gpu and width == _FP32_BYTES)
+    by_token = model.positions or (setup.on_gpu and width == FP32_BYTES)
     attention = float((4 if by_token or "o_proj" not in inputs_kept(model, setup) else 5) * inner * width)
     if setup.joined_projections and model.key_value_heads == model.heads and not by_token:
         attention += 2 * inner * width  # v is a view of what rotated q and k were made of
@@ -93,7 +93,7 @@ def _latent_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     unfolded = model.head_size - model.rotary_width + model.value_size
     of_heads = model.heads * (2 * model.head_size + unfolded + model.value_size)
     latent = model.query_rank + model.key_value_rank
-    router = _FP32_BYTES * model.hidden if model.experts and not _weighs_within(setup) else 0
+    router = FP32_BYTES * model.hidden if model.experts and not _weighs_within(setup) else 0
     return float((of_heads + latent) * setup.compute_bytes + latent * _norm_width(model, setup) + router)
 
 
@@ -110,12 +110,12 @@ def score_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     softmax in fp32 and its cast are saved. FlashAttention-2 and 3 cap by themselves: fused kernels.
     """
     if model.caps_scores and setup.kernels == "plain":
-        cast = setup.compute_bytes if setup.compute_bytes < _FP32_BYTES else 0
-        return float(model.heads * setup.sequence_length * (setup.compute_bytes + _FP32_BYTES + cast))
+        cast = setup.compute_bytes if setup.compute_bytes < FP32_BYTES else 0
+        return float(model.heads * setup.sequence_length * (setup.compute_bytes + FP32_BYTES + cast))
     if setup.flash_attention:
         return float(_SUM_BYTES * model.heads)
     wide = setup.has_wide_scores
-    given = _FP32_BYTES if wide or setup.math_attention else setup.compute_bytes
+    given = FP32_BYTES if wide or setup.math_attention else setup.compute_bytes
     read = setup.compute_bytes if wide or model.drops else 0
     return float(model.heads * setup.sequence_length * (given + read + (1 if model.drops else 0)))
 
@@ -255,7 +255,7 @@ def _formula_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
     """
     if not model.formula_gelu or setup.kernels != "plain":
         return 0.0
-    each = 3 * _FP32_BYTES if setup.has_autocast else 3 * setup.compute_bytes
+    each = 3 * FP32_BYTES if setup.has_autocast else 3 * setup.compute_bytes
     return float(model.feedforward * each)
 
 
@@ -272,7 +272,7 @@ def _norm_width(model: Transformer, setup: TrainingSetup) -> int:
         return setup.norm_bytes
     in_one = setup.has_autocast and not setup.loss.startswith("transformers")  # a kernel, as PyTorch's own
     scaled = 0 if setup.lora_rank or in_one or not model.norm_parameters else setup.residual_bytes
-    return _FP32_BYTES + scaled
+    return FP32_BYTES + scaled
 
 
 def _by_hand(model: Transformer, setup: TrainingSetup) -> bool:
@@ -281,7 +281,7 @@ def _by_hand(model: Transformer, setup: TrainingSetup) -> bool:
     So transformers, LitGPT and KempnerForge write RMSNorm, and OLMo its LayerNorm without parameters.
     """
     plain = setup.kernels == "plain" and not setup.compiled and not setup.norms_as_read
-    return plain and model.norm not in ("layer", "scale") and setup.compute_bytes < _FP32_BYTES
+    return plain and model.norm not in ("layer", "scale") and setup.compute_bytes < FP32_BYTES
 
 
 def checkpoint_bytes_per_token(model: Transformer, setup: TrainingSetup) -> float:
@@ -337,7 +337,7 @@ def _score_gradient_bytes_per_token(model: Transformer, setup: TrainingSetup) ->
     if not is_stored or setup.compiled:
         return 0.0
     if setup.math_attention:
-        return float(model.heads * setup.sequence_length * 2 * _FP32_BYTES)
+        return float(model.heads * setup.sequence_length * 2 * FP32_BYTES)
     wide = setup.has_wide_scores or model.caps_scores
-    each = _FP32_BYTES if wide else setup.compute_bytes * (1 if setup.kernels == "fused" else 2)
+    each = FP32_BYTES if wide else setup.compute_bytes * (1 if setup.kernels == "fused" else 2)
     return float(model.heads * setup.sequence_length * each)

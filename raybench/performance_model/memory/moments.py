@@ -16,6 +16,7 @@ from raybench.performance_model.memory.loss import LossMemory
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.recomputed_modules import kept_bytes_per_token
 from raybench.performance_model.setup.adapters import PACKED_BYTES
+from raybench.performance_model.setup.element_types import FP32_BYTES
 from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # Per 4-bit weight while its layer computes, in raybench's own training: an index, and fp32
@@ -26,7 +27,6 @@ ZERO_LIVE = 10**9
 # With offloaded activations, so many blocks' are on the GPU: a few tensors wait for the copy (five in torchtune's
 # OffloadActivations), and the next block's come back while one is in its backward pass.
 _BLOCKS_WHILE_OFFLOADED = 2
-_FP32_BYTES = 4
 AFTER_THE_STEP = frozenset({"update", "saving"})  # no activations are left then
 # Moments of a sharded step that include the gradients the backward pass has made so far.
 WITH_GRADIENTS = frozenset({"first block, backward", "embedding, backward", "embedding, reduce", "update"})
@@ -119,7 +119,7 @@ class Step:
             return 0.0
         width = 2 * self.model.key_value_heads * self.model.head_size * self.setup.compute_bytes
         caches = float(self.setup.tokens * self.model.layers * width)
-        last = caches + self.setup.tokens * self.model.vocabulary * _FP32_BYTES
+        last = caches + self.setup.tokens * self.model.vocabulary * FP32_BYTES
         if moment in AFTER_THE_STEP:
             return last
         new = caches if self.setup.checkpointing else 0.0  # else autograd keeps them

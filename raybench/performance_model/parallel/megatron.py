@@ -6,6 +6,7 @@ from typing import Any
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.programs.of_megatron import FUSED_ADAM, JOINED_PROJECTIONS, LEAN_KERNELS, LOSS_IN_PLACE
+from raybench.performance_model.setup.element_types import FP32_BYTES
 from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # NCCL's buffers, of a communicator for each way that the model is cut and one for all of them; and, of what comes and
@@ -13,7 +14,6 @@ from raybench.performance_model.setup.training_setup import TrainingSetup
 # PyTorch had reserved 121,866 and handed out 110,429.
 MEGATRON_NCCL_BYTES = int(2.6 * 2**30)
 MEGATRON_FRAGMENTATION_SHARE = 0.17
-_FP32_BYTES = 4
 
 
 def is_megatrons(model: Transformer, setup: TrainingSetup, layout: Layout) -> bool:
@@ -28,7 +28,7 @@ def is_megatrons(model: Transformer, setup: TrainingSetup, layout: Layout) -> bo
 
 def as_megatrons(setup: TrainingSetup) -> TrainingSetup:
     """With its lean kernels (keys and values of groups of heads as they are, SiLU computed again), Adam and loss."""
-    unsaid = setup.loss_open and setup.loss == "plain" and setup.compute_bytes < _FP32_BYTES
+    unsaid = setup.loss_open and setup.loss == "plain" and setup.compute_bytes < FP32_BYTES
     facts = (LEAN_KERNELS, FUSED_ADAM, JOINED_PROJECTIONS, *[LOSS_IN_PLACE] * unsaid)
     own: dict[str, Any] = {fact.name: fact.value for fact in facts}
     return replace(setup, **own)

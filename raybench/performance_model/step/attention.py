@@ -1,6 +1,7 @@
 """What attention takes by the kernel that computes it: instructions of the GPU's own or an older one's, and masks."""
 
 from raybench.hardware.gpus import Gpu
+from raybench.performance_model.setup.element_types import FP32_BYTES
 from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # FlashAttention-2 has 70 % of an A100's peak and 35 % of an H100's (Shah et al. 2024, FlashAttention-3, section 1): its
@@ -25,7 +26,6 @@ _MASKED_TIMES = 2.62
 # samples with a mask, in a container of September 2025 (github.com/idriscnrs/Democratizing-LLM-FT, logs/out) takes 0.53
 # to 0.57 of the step with the other kernel by the fit, 72B on 64 H100 0.78 to 0.82.
 _BY_CUDNN = frozenset({"H100", "H800", "H200", "GH200", "B100", "B200", "B300", "GB200", "GB300"})
-_FP32_BYTES = 4
 _LOSSES_OF_TRANSFORMERS = (
     "transformers",
     "transformers-whole",
@@ -55,7 +55,7 @@ def older_share(gpu: Gpu, peak: float) -> float | None:
 
 def masks_natively(gpu: Gpu, setup: TrainingSetup) -> bool:
     """Whether attention with a mask may be by the GPU's own instructions: where cuDNN is asked first, in 16 bits."""
-    return gpu.name.split()[0] in _BY_CUDNN and setup.compute_bytes < _FP32_BYTES
+    return gpu.name.split()[0] in _BY_CUDNN and setup.compute_bytes < FP32_BYTES
 
 
 def is_by_older_instructions(gpu: Gpu, setup: TrainingSetup) -> bool:
@@ -81,7 +81,7 @@ def attention_times(gpu: Gpu, setup: TrainingSetup, older: float | None) -> tupl
 
 
 def _masked_times(setup: TrainingSetup) -> float:
-    return _MASKED_TIMES if setup.compute_bytes < _FP32_BYTES else 1.0
+    return _MASKED_TIMES if setup.compute_bytes < FP32_BYTES else 1.0
 
 
 def may_be_masked(setup: TrainingSetup) -> bool:

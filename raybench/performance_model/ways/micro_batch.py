@@ -22,11 +22,11 @@ def largest_way(request: EstimateRequest, samples_per_rank: int, fitting_only: b
     """
     found = _largest_of_several(request, samples_per_rank, fitting_only)
     if request.adds_up_whole and samples_per_rank > 1 and (found is None or not found.fits):
-        return _at_once(request, samples_per_rank) or found
+        return _in_one_micro_batch(request, samples_per_rank) or found
     return found
 
 
-def _at_once(request: EstimateRequest, samples_per_rank: int) -> Way | None:
+def _in_one_micro_batch(request: EstimateRequest, samples_per_rank: int) -> Way | None:
     """All samples of a rank in one micro-batch, which needs no whole gradients; None where that does not fit."""
     found = _estimate(request, samples_per_rank, samples_per_rank)
     return Way(estimate=found, fits=True) if found.fits else None

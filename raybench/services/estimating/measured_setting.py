@@ -15,6 +15,7 @@ from raybench.hardware.gpus import find_gpu
 from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.sharding import shard_count
+from raybench.performance_model.setup.element_types import FP32_BYTES
 
 if TYPE_CHECKING:
     from raybench.performance_model.estimate.request import EstimateRequest
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _SHARDINGS = {"full": "fsdp", "grad-op": "fsdp-grad-op", "hybrid": "fsdp-hybrid"}
 _USUAL = TrainingOptions()
 _USUAL_BUCKET_MIB, _MEMORY_RANK = _USUAL.bucket_mib, _USUAL.lora_rank  # a memory run has no other rank
-_FP32_BYTES = 4
 Kind = Literal["train", "memory"]
 
 
@@ -165,10 +165,10 @@ def _setup_differences(setting: Setting, request: "EstimateRequest") -> Iterator
         ("attention without flash", not setup.flash_attention),
         ("masked attention", setup.masked_attention),
         ("offloaded activations", setup.offloads_activations),
-        (f"moments of {setup.moment_bytes} bytes", setup.moment_bytes not in (0, _FP32_BYTES)),
+        (f"moments of {setup.moment_bytes} bytes", setup.moment_bytes not in (0, FP32_BYTES)),
         ("a base in 8 bits", setup.packing == "8bit"),
         ("a base in fp32", setup.frozen_bytes > setup.compute_bytes),
-        (f"parameters of {setup.parameter_bytes} bytes", setup.parameter_bytes != _FP32_BYTES),
+        (f"parameters of {setup.parameter_bytes} bytes", setup.parameter_bytes != FP32_BYTES),
     )
     yield from (f"asked with {text}" for text, is_so in asked_otherwise if is_so)
 

@@ -82,9 +82,9 @@ def with_positions(model: "Transformer", options: "EstimateOptions") -> tuple["T
     return longer, {"positions": f"a table of {length}, as --sequence-length asks, in place of {model.name}'s {own}"}
 
 
-def shape_taken(name: str) -> dict[str, str]:
+def shape_basis(name: str) -> dict[str, str]:
     """A line of a model that is estimated by the shape of another release of it."""
-    from raybench.performance_model.models.config import shape_taken as taken
+    from raybench.performance_model.models.config import shape_taken
 
-    released = None if is_import_path(name) else taken(name)
+    released = None if is_import_path(name) else shape_taken(name)
     return {"model": f"{name.strip()} by the shape of {released}, which it shares"} if released else {}

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from raybench.errors import UsageError
-from raybench.services.estimating.results import measured_links
+from raybench.services.estimating.results import links_in_results
 
 if TYPE_CHECKING:
     from raybench.performance_model.layout import Layout, Network
@@ -20,7 +20,7 @@ def network_of(options: "EstimateOptions", machine: "Machine", layout: "Layout")
     from raybench.performance_model.layout import Network
 
     _check_speeds(options)
-    links = measured_links(options)
+    links = links_in_results(options)
     if links is not None and (links.nodes == 1 or (layout.nodes > 1 and not options.bandwidth)):
         machine.basis["all ranks" if links.nodes > 1 else "links within a node"] = links.basis
     bus = options.bandwidth or (links.bus_gb_per_s if links and links.nodes > 1 else None)

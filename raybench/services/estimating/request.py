@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from raybench.errors import UsageError
 from raybench.services.estimating.machine import dtype_on, machine_of, memory_of, power_limit, sizes_meant
-from raybench.services.estimating.model import model_asked, shape_taken, with_positions
+from raybench.services.estimating.model import model_asked, shape_basis, with_positions
 from raybench.services.estimating.network import network_of
 from raybench.services.estimating.options import at_least_one
 from raybench.services.estimating.price import price_asked, price_unknown
@@ -57,7 +57,7 @@ def estimate_request(options: "EstimateOptions") -> "EstimateRequest":
         price=price_asked(options),
         price_unknown=price_unknown(options),
         epoch_samples=at_least_one(options.epoch_samples, "--epoch-samples"),
-        basis={**machine.basis, **shape_taken(options.model), **assumed, **named, **whole_weights(options)},
+        basis={**machine.basis, **shape_basis(options.model), **assumed, **named, **whole_weights(options)},
         kernels_known=options.kernels is not None,
         loss_known=options.loss is not None,
         power_watts=power_limit(options.power_limit, machine.gpu),

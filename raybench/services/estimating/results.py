@@ -27,19 +27,19 @@ def measured_settings(options: "EstimateOptions") -> "tuple[Setting, ...]":
     return tuple(setting for _, run in runs for setting in settings_of(run))
 
 
-def measured_links(options: "EstimateOptions") -> "MeasuredLinks | None":
+def links_in_results(options: "EstimateOptions") -> "MeasuredLinks | None":
     """Of the one result with an all_reduce; None without one."""
     found = [(path, run) for path, run in measured_runs(options) if _has_links(run)]
     if not found:
         return None
 
-    from raybench.performance_model.measured import measured_links as links_of
+    from raybench.performance_model.measured import measured_links
 
     if len(found) > 1:
         raise UsageError(f"--result {found[1][0]}: {found[0][0]} has an all_reduce as well; give one of them")
     path, run = found[0]
     try:
-        return links_of(run)
+        return measured_links(run)
     except UsageError as error:
         raise UsageError(f"--result {path}: {error}") from error
 

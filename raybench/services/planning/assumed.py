@@ -16,7 +16,7 @@ _FEW_STEPS = 100
 _EACH = "shards reduce gradients in each micro-batch, as the commands say (Trainer: from transformers of 2026-02 on)"
 
 
-def nodes_assumed(options: "PlanOptions") -> tuple[str, ...]:
+def machine_assumed(options: "PlanOptions") -> tuple[str, ...]:
     """Which of the GPUs of that name is meant, and how many a node has, where nobody says."""
     from raybench.services.estimating.machine import sizes_meant
 
@@ -26,7 +26,7 @@ def nodes_assumed(options: "PlanOptions") -> tuple[str, ...]:
     return *told, *(() if machine.gpus_per_node or machine.node_type else ("8 GPUs a node (--gpus-per-node)",))
 
 
-def taken(request: "EstimateRequest", per_step: int, goal: "Goal") -> tuple[str, ...]:
+def follows_from(request: "EstimateRequest", per_step: int, goal: "Goal") -> tuple[str, ...]:
     """What follows from what was asked for."""
     from raybench.performance_model.estimate.unknown import caveats_of
 
@@ -62,7 +62,7 @@ def as_started(best: "Way", request: "EstimateRequest") -> tuple[str, ...]:
     return tuple(one for one, is_so in told.items() if is_so)
 
 
-def of_program(best: "Way") -> tuple[str, ...]:
+def program_assumed(best: "Way") -> tuple[str, ...]:
     """What was taken of the program that was named, and what was not tried since it has none."""
     from raybench.performance_model.programs.taken import not_tried, taken_in_short
 

@@ -33,7 +33,7 @@ def nearest_plan(options: "PlanOptions", best_of: Best) -> tuple[str, ...]:
     if not any(found):
         small = first(_with_small_moments(options))
         nodes = first(_nodes(options)) or first(_nodes_with_samples(options))
-        found = (small, first(_at_once(options)), nodes, first(_adapters(options)))
+        found = (small, first(_one_sample_a_rank(options)), nodes, first(_adapters(options)))
     if not any(found):
         found = (first(_adapters_on_more(options)),)
     return tuple(filter(None, found))
@@ -88,7 +88,7 @@ def _nodes_with_samples(options: "PlanOptions") -> list[Changes]:
     return [{"nodes": options.nodes * many, "samples_per_step": samples * many} for many in times]
 
 
-def _at_once(options: "PlanOptions") -> list[Changes]:
+def _one_sample_a_rank(options: "PlanOptions") -> list[Changes]:
     """One sample a rank and step, of a program: some add whole gradients up over several, and have no room for them."""
     from raybench.hardware.nodes import node_type_named
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from raybench.services.estimating.own_runs import with_corrections
 from raybench.services.estimating.results import measured_settings
-from raybench.services.planning.assumed import as_started, nodes_assumed, of_program, taken
+from raybench.services.planning.assumed import as_started, follows_from, machine_assumed, program_assumed
 from raybench.services.planning.fewest import fewest_nodes, nodes_in_time
 from raybench.services.planning.goal import judged
 from raybench.services.planning.goal_asked import goal_asked
@@ -66,11 +66,11 @@ def training_plan(options: "PlanOptions") -> "TrainingPlan":
         ways=told,
         launch=launch_lines(ways[0]),
         assumed=(
-            *nodes_assumed(options),
+            *machine_assumed(options),
             *assumed,
-            *taken(request, per_step, goal),
+            *follows_from(request, per_step, goal),
             *as_started(ways[0], request),
-            *of_program(ways[0]),
+            *program_assumed(ways[0]),
         ),
         unknown=tuple(ways[0].estimate.unknown),
         measured=with_corrections(measured, own_runs, settings, machine_options(options)),

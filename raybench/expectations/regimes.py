@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from raybench.expectations.nccl_choice import sent_to_one_peer, two_node_choice
-from raybench.hardware.gpus import Gpu
+from raybench.hardware.gpus import RACKS, Gpu
 from raybench.performance_model.layout import wire_factor
 
 Family = Literal["rdma", "efa", "tcpxo", "sockets"]
@@ -22,7 +22,6 @@ OPERATIONS = (
 # Boards on which every GPU reaches every other at full speed through switches, or, AMD's eight, in pairs. GPUs that
 # bridges join (H200 NVL) have such a name, too, and no switch.
 _SWITCHED = ("A100 SXM", "A800 SXM", "H100 SXM", "H800 SXM", "H20", "H200", "B100", "B200", "GB200", "B300", "GB300")
-RACKS = ("GB200", "GB300")  # whose NVLink joins up to 72 GPUs of one rack
 _MESHED = ("MI300X", "MI325X", "MI350X", "MI355X")
 _MESH_RANKS = 8
 _RING_SHARE = 0.83  # of NVLink, the most that rings within a node reach: 0.77 to 0.83

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from raybench.documents.run.cluster import ClusterInfo
 from raybench.documents.run.facts import NodeFacts, RdmaPort
 from raybench.expectations.nic_share import shared_nics
-from raybench.expectations.regimes import RACKS, Family, NoExpectation, System
-from raybench.hardware.gpus import Gpu, find_gpu, unknown_reason
+from raybench.expectations.regimes import Family, NoExpectation, System
+from raybench.hardware.gpus import RACKS, Gpu, find_gpu, unknown_reason
 
 
 def system_of(cluster: ClusterInfo, variables: Mapping[str, str]) -> System | NoExpectation:

@@ -22,6 +22,8 @@ from raybench.hardware.tables import number, read_table
 # One direction of a x16 slot, GB/s: 8, 16, 32 GT/s x 16 lanes x 128/130; 64 GT/s in 256-byte flits with 242 for data.
 PCIE_X16_GB_PER_S: Mapping[int, float] = MappingProxyType({3: 15.75, 4: 31.5, 5: 63.0, 6: 121.0})
 
+RACKS = ("GB200", "GB300")  # whose NVLink joins up to 72 of them, the GPUs of one rack
+
 # What CUDA reports of a device's memory, as a share of nvidia-smi's memory.total: the median of 16 devices that both
 # were seen of (0.978 to 0.996). The driver and its firmware keep the rest (nvmlMemory_v2_t.reserved).
 USABLE_SHARE = 0.988

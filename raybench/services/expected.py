@@ -61,7 +61,8 @@ def expected_bandwidth(options: SystemOptions, *, operation: str = "all_reduce",
 
 def _system(options: SystemOptions) -> "System":
     from raybench.expectations.nic_share import likely_installed, shared_nics
-    from raybench.expectations.regimes import RACKS, System
+    from raybench.expectations.regimes import System
+    from raybench.hardware.gpus import RACKS
     from raybench.hardware.nodes import machine_named
 
     gpu, node = machine_named(options.gpu, options.node_type)

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from raybench.hardware.gpus import Gpu
+from raybench.hardware.gpus import RACKS, Gpu
 from raybench.hardware.nodes import NODE_TYPES
 from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import NIC_SHARE, Layout, Network, UnknownLinksError
 
 # GPUs that are sold in the same machines as another: export variants, and B100.
 _SAME_MACHINES = {"A800": "A100", "H800": "H100", "H20": "H100", "B100": "B200"}
-# GPUs that NVLink joins over the nodes of a rack (NVIDIA's NVL72: 18 trays of four).
-RACKS, _RACK_RANKS = ("GB200", "GB300"), 72
+# Of GPUs that NVLink joins over the nodes of a rack (NVIDIA's NVL72: 18 trays of four).
+_RACK_RANKS = 72
 # NICs of a tray of GB300: 400 Gbit/s a GPU as with GB200 (a public baseline of Azure's), or the 800 of its ConnectX-8
 # (Oracle's, Google's).
 _TRAYS = {"GB300": (200.0, 400.0)}

@@ -1,5 +1,6 @@
 """The GPU and the node that an estimate is of: named, or given in part."""
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,8 +33,18 @@ def machine_of(options: "EstimateOptions") -> Machine:
 
     gpu, node = machine_named(options.gpu, options.node_type, else_=_OF_ANOTHER)
     if node is not None and (options.gpus_per_node or 0) > node.gpus:
-        raise UsageError(f"--gpus-per-node is {options.gpus_per_node}; a {node.name} has {node.gpus} GPUs")
+        asked = f"--gpus-per-node is {options.gpus_per_node}; a {node.name} has {node.gpus} GPUs"
+        raise UsageError(f"{asked}; {_many_nodes(node, options.gpus_per_node or 0)}")
     return Machine(gpu, node, {"peak and memory": f"{gpu.name}, {gpu.source}"} if gpu else {})
+
+
+def _many_nodes(node: "NodeType", ranks: int) -> str:
+    """How to ask for so many ranks of that type: nodes of a rack need no more than their number."""
+    from raybench.hardware.gpus import RACKS
+
+    nodes = math.ceil(ranks / node.gpus)
+    joined = ", which are counted with the NVLink that joins them in a rack" if node.gpu.name in RACKS else ""
+    return f"leave it out and ask for {nodes} nodes (plan: --nodes {nodes}, estimate: --world-size {ranks}){joined}"
 
 
 def memory_of(options: "EstimateOptions", gpu: "Gpu | None") -> int | None:

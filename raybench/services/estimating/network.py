@@ -70,8 +70,8 @@ def _node_speed(
     options: "EstimateOptions", machine: "Machine", layout: "Layout", measured_gb_per_s: float | None
 ) -> float:
     """Of one GPU's links within its node: given, else measured, else a share of the line rate."""
+    from raybench.hardware.gpus import RACKS
     from raybench.performance_model.layout import NVLINK_SHARE, PCIE_SHARE, UnknownLinksError
-    from raybench.performance_model.step.links import RACKS
 
     if options.node_gb_per_s is None and measured_gb_per_s is not None:
         return measured_gb_per_s

@@ -109,9 +109,10 @@ def _by_what(best: "TrainingWay", request: "EstimateRequest") -> str:
     """What has to be so for a way to fit that may; nothing, where its most fits but for what estimates are off."""
     if request.memory_bytes is not None and best.peak <= request.memory_bytes:
         return "too near to tell"
-    if best.experts_left_by:
-        return f"with experts in few bits ({best.experts_left_by} leaves them in 16)"
     is_near = request.is_known or best.least_needed is not None
+    if best.experts_left_by:
+        beside = "" if is_near else " and the leanest kernels and loss"
+        return f"with experts in few bits ({best.experts_left_by} leaves them in 16){beside}"
     return "too near to tell" if is_near else "with the leanest kernels and loss"
 
 

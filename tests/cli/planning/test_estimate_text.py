@@ -292,12 +292,24 @@ def test_where_it_hangs_on_experts_they_are_named(program: tuple[str, ...], is_o
     asked = ("--model", "mixtral-8x7b", "--qlora", "--lora-rank", "16", "--gpu", "A100-80GB", "--world-size", "1")
     asked = (*asked, "--activation-checkpointing", *program)
     text = CliRunner(env={"COLUMNS": "500"}).invoke(command, asked).stdout.partition("\n")[0]
-    by = r"GiB with experts in few bits, .* GiB with them in 16, as transformers from 5 on leaves them"
+    by = (
+        r"GiB with experts in few bits and the leanest kernels and loss, .* GiB with them in 16, as transformers from "
+        r"5 on leaves them and the heaviest kernels and loss that may be meant"
+    )
     assert bool(re.search(by, text)) is is_open
-    assert ("say --program and its release, or " in text) is is_open
+    assert ("say --program and its release, for the rest --kernels, --loss, " in text) is is_open
     assert answer(*asked, code=3 if is_open else 0)["memory"]["experts_left_by"] == (
         "transformers from 5 on" if is_open else ""
     )
+
+
+def test_where_kernels_are_known_it_hangs_on_experts_alone() -> None:
+    asked = ("--model", "mixtral-8x7b", "--qlora", "--lora-rank", "16", "--gpu", "A100-80GB", "--world-size", "1")
+    asked = (*asked, "--activation-checkpointing", "--kernels", "fused", "--loss", "fused")
+    text = CliRunner(env={"COLUMNS": "500"}).invoke(command, asked).stdout.partition("\n")[0]
+    assert "with experts in few bits, " in text
+    assert "kernels" not in text
+    assert "say --program and its release, " in text
 
 
 @pytest.mark.parametrize(("said", "is_range"), [((), True), (("--program", "torchtitan==0.2.1", "--compile"), False)])

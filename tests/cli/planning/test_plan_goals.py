@@ -138,7 +138,14 @@ def test_samples_and_epochs_are_tokens() -> None:
         (("llama-8b", *P5, "--tokens", "999999999999999T"), "there must be from 1 to 1e.18"),
         (("llama-8b", *P5, "--samples", "10", "--epochs", "1.7e308"), "10 samples are more than 1e.18 tokens"),
         (("llama-8b", "--gpu", "H100", "--gpus-per-node", "0"), "--gpus-per-node is 0; it must be at least 1"),
-        (("llama-8b", *P5, "--gpus-per-node", "16"), r"--gpus-per-node is 16; a p5\.48xlarge has 8 GPUs"),
+        (
+            ("llama-8b", *P5, "--gpus-per-node", "16"),
+            r"--gpus-per-node is 16; a p5\.48xlarge has 8 GPUs; .*--nodes 2, estimate: --world-size 16\)$",
+        ),
+        (
+            ("llama-8b", "--node-type", "gb200-4x", "--gpus-per-node", "72"),
+            r"a gb200-4x has 4 GPUs; .* ask for 18 nodes .* the NVLink that joins them in a rack$",
+        ),
         (("llama-8b", *P5, "--gpu", "A100"), r"--gpu is A100, and a p5\.48xlarge has H100 SXM"),
         (("llama-8b", *P5, "--method", "full", "--lora-rank", "16"), "give --method lora or qlora"),
         (("llama-8b", *P5, "--lora-rank", "0"), "--lora-rank is 0; it must be at least 1"),

@@ -87,7 +87,9 @@ def test_a_screen_has_what_a_program_takes_more(faster: float, slower: float, mo
 def test_a_plan_that_hangs_on_experts_names_them() -> None:
     asked = ("mixtral-8x7b", "--qlora", "--gpu", "A100-80GB", "--gpus-per-node", "1")
     reason = planned(*asked, code=3)["reason"]
-    assert reason.startswith("may fit, with experts in few bits (transformers from 5 on leaves them in 16): ")
+    by = "may fit, with experts in few bits (transformers from 5 on leaves them in 16)"
+    assert reason.startswith(f"{by} and the leanest kernels and loss: ")
+    assert planned(*asked, "--program", "transformers", code=3)["reason"].startswith(f"{by}: ")
     known = planned(*asked, "--program", "transformers==4.57")
     assert known["ways"][0]["fits"]
     assert not known["ways"][0]["experts_left_by"]

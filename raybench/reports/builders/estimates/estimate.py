@@ -191,11 +191,14 @@ def _may_fit(estimate: EstimateReport, least: int, between: str, has: str) -> st
         )
     why, to_tell = _why_unclear(estimate, least)
     if memory.experts_left_by:
+        lean, heavy = (" and the leanest kernels and loss", " and the heaviest kernels and loss that may be meant")
+        lean, heavy = (lean, heavy) if _are_kernels_open(estimate) else ("", "")
         why = (
-            f"{in_gib(least)} with experts in few bits, {in_gib(memory.peak)} with them in 16, as "
-            f"{memory.experts_left_by} leaves them{_likely(memory)}"
+            f"{in_gib(least)} with experts in few bits{lean}, {in_gib(memory.peak)} with them in 16, as "
+            f"{memory.experts_left_by} leaves them{heavy}{_likely(memory)}"
         )
-        to_tell = "say --program and its release, or "
+        rest = to_tell.removeprefix("say ").removeprefix("--program").removeprefix(", or ").removesuffix(", or ")
+        to_tell = f"say --program and its release{f', for the rest {rest}' if rest else ''}, or "
     if memory.least_needed is not None:
         why = f"{in_gib(memory.least_needed)} at the least; with what PyTorch's allocator holds besides {why}"
     return f"it may fit: {why}{has}; {to_tell}measure it{_nearest(memory, '; fits in any case')}"
@@ -239,12 +242,16 @@ _EITHER_WAY = ("--compile", "--flash-attention", "--dropout", "--lora-dropout")
 _OF_MEMORY = ("--gradient-dtype", "--use-precision-aware-optimizer", "--activation-func-fp8-input-store")
 
 
+def _are_kernels_open(estimate: EstimateReport) -> bool:
+    return estimate.step_seconds is None or bool({"--kernels", "--loss"} & {*estimate.not_said})
+
+
 def _why_unclear(estimate: EstimateReport, least: int) -> tuple[str, str]:
     """The least and the most memory with what makes the difference, and what a user can say to know more."""
     most, named, likely = estimate.memory.peak, estimate.program is not None, _likely(estimate.memory)
     drops = [name for name in _EITHER_WAY if name in estimate.not_said]
     narrow = [name for name in _OF_MEMORY if name in estimate.not_said]
-    if estimate.step_seconds is not None and not {"--kernels", "--loss"} & {*estimate.not_said}:
+    if not _are_kernels_open(estimate):
         by = "by what is not said of it" if named else "as programs keep less or more for their backward pass"
         to_say = ([] if named else ["--program"]) + [f"{name} or --no-{name[2:]}" for name in drops] + narrow
         return f"{in_gib(least)} to {in_gib(most)}, {by}{likely}", f"say {', or '.join(to_say)}, or " if to_say else ""

@@ -2,6 +2,7 @@
 
 import re
 
+from raybench.hardware.gpus import RACKS
 from raybench.preflight.checks.gpu import gpus_of
 from raybench.preflight.host_view import HostView
 from raybench.preflight.parsers.nvidia_smi import Gpu
@@ -125,9 +126,6 @@ _HEALTH_ADVICE = (
 )
 
 
-_RACKS = ("GB200", "GB300")  # whose NVLink joins the GPUs of a rack
-
-
 def _health_faults(gpu: Gpu) -> list[str]:
     found = []
     for name in _HEALTH:
@@ -136,7 +134,7 @@ def _health_faults(gpu: Gpu) -> list[str]:
         if value is not None and value.lower() not in right:
             found.append(f"{name} {value}")
     own = gpu.get("Fabric", "ClusterUUID") or ""
-    if gpu.get("Fabric", "State") == "Completed" and any(name in gpu.name for name in _RACKS) and not own.strip("0-"):
+    if gpu.get("Fabric", "State") == "Completed" and any(name in gpu.name for name in RACKS) and not own.strip("0-"):
         found.append("no ClusterUUID: in no NVLink domain of its rack")
     details = [one for one in found if not one.startswith("Summary")]
     return details if details and all(one.startswith(tuple(_PASSING)) for one in details) else found

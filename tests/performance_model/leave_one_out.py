@@ -21,10 +21,10 @@ from statistics import mean, median
 
 from raybench.performance_model.estimate.answer import Estimate
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.estimate.said import said_requests
 from raybench.performance_model.memory.rank import MemoryEstimate
 from raybench.performance_model.parallel.part import local_setup, part_of
+from raybench.performance_model.request.request import EstimateRequest
 from raybench.performance_model.step.efficiency import CALIBRATION, Calibration, expected_efficiency
 from raybench.performance_model.step.spreads import SPREADS, Spread
 from tests.performance_model.calibration_fit import Observation, fitted, observations

@@ -3,8 +3,8 @@
 Written from their documentation and sources, read in November 2026; each says what it leaves out.
 """
 
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.parallel.sharding import shard_count
+from raybench.performance_model.request.request import EstimateRequest
 
 
 def eleuther(request: EstimateRequest) -> float:

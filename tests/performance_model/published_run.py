@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.request.request import EstimateRequest
 
 FOLDER = Path(__file__).parent / "published"
 

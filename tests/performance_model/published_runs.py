@@ -4,11 +4,11 @@ import csv
 from collections.abc import Iterator
 
 from raybench.hardware.gpus import gpu_for
-from raybench.performance_model.estimate.heaviest import heaviest
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.models.transformer import Transformer
-from raybench.performance_model.parallel.strategies import Strategy
+from raybench.performance_model.request.heaviest import heaviest
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.setup.strategies import Strategy
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from tests.performance_model.published_run import FOLDER, PublishedRun
 from tests.performance_model.published_tables import other_runs

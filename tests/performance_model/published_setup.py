@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from raybench.performance_model.estimate.heaviest import heaviest
+from raybench.performance_model.request.heaviest import heaviest
 from raybench.performance_model.setup.adapters import Packing
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from tests.performance_model.published_sources import by_source, is_cast_up, is_fsdp2, overlaps

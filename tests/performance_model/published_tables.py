@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from raybench.hardware.gpus import Gpu, gpu_for
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.models.transformer import Transformer
+from raybench.performance_model.request.request import EstimateRequest
 from tests.performance_model.published_models import published_models
 from tests.performance_model.published_run import FOLDER, PublishedRun
 from tests.performance_model.published_setup import setup_of

@@ -8,12 +8,12 @@ import pytest
 
 from raybench.hardware.gpus import GPUS, gpu_for
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.estimate.unknown import unsaid_of
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.parallel.part import part_of
-from raybench.performance_model.programs.taken import with_program
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.request.taken import with_program
 from raybench.performance_model.setup.kernels import Kernels
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.attention import older_share

@@ -8,8 +8,8 @@ import pytest
 
 from raybench.cli.estimate import command
 from raybench.errors import UsageError
-from raybench.performance_model.estimate.request import least_setup
-from raybench.performance_model.programs.taken import with_program
+from raybench.performance_model.request.request import least_setup
+from raybench.performance_model.request.taken import with_program
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.estimates.estimate import estimate_tables
 from raybench.services.estimating.estimate import estimate

@@ -15,8 +15,8 @@ from raybench.benchmarks.training.models.precision import chosen_dtype, compute_
 from raybench.benchmarks.training.models.shapes import shape_of
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.rank import MemoryEstimate, estimate_memory
-from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.search import search
+from raybench.performance_model.setup.strategies import Strategy
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.units import parse_bytes
 

@@ -1,1 +1,1 @@
-"""A training run before it is run: what is asked, what is left open, and the answer."""
+"""A training run before it is run: its step, its memory, what is left open, and the answer."""

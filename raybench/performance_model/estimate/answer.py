@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from raybench.performance_model.communication import Traffic
 from raybench.performance_model.cost import Cost
-from raybench.performance_model.estimate.forms import LargestBatch
-from raybench.performance_model.estimate.own_runs import Traits
-from raybench.performance_model.estimate.request import EstimateRequest, sure_bytes
+from raybench.performance_model.estimate.measured import Measured
 from raybench.performance_model.estimate.step_time import StepTime
 from raybench.performance_model.memory.rank import LONG_SHARE, MemoryEstimate
-from raybench.performance_model.nearest_fit import NearestFit
+from raybench.performance_model.nearest.fit import NearestFit
+from raybench.performance_model.request.forms import LargestBatch
+from raybench.performance_model.request.own_runs import Traits
+from raybench.performance_model.request.request import EstimateRequest, sure_bytes
 from raybench.performance_model.step.bounds import model_flops_per_token
-from raybench.performance_model.ways.measured import Measured
 
 
 def outermost(*bounds: tuple[float, float] | None) -> tuple[float, float] | None:

@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from raybench.performance_model.communication import Traffic
 from raybench.performance_model.estimate.answer import Estimate, needs_no_more, outermost
-from raybench.performance_model.estimate.forms import largest_batches, least_memory, least_peak, most_peak
 from raybench.performance_model.estimate.nearest import nearest_of
-from raybench.performance_model.estimate.own_runs import correction_of
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.estimate.said import said_requests
 from raybench.performance_model.estimate.step_time import StepTime
 from raybench.performance_model.estimate.unknown import unknown_of
 from raybench.performance_model.memory.rank import MemoryEstimate, estimate_memory
-from raybench.performance_model.programs.taken import decided_anew
+from raybench.performance_model.request.forms import largest_batches, least_memory, least_peak, most_peak
+from raybench.performance_model.request.own_runs import correction_of
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.request.taken import decided_anew
 from raybench.performance_model.step.bounds import computation_of, fitted_steps, peak_tflops, step_bounds
 from raybench.performance_model.step.links import has_open_fabric, linked_layout, linked_network
 from raybench.performance_model.step.traffic import training_traffic

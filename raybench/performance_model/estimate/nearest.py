@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from raybench.performance_model.estimate.forms import most_peak
-from raybench.performance_model.estimate.request import EstimateRequest, sure_bytes
 from raybench.performance_model.memory.rank import estimate_memory
-from raybench.performance_model.nearest_fit import Fitting, NearestFit, nearest_fit
-from raybench.performance_model.programs.taken import decided_anew, refused
+from raybench.performance_model.nearest.fit import Fitting, NearestFit, nearest_fit
+from raybench.performance_model.request.forms import most_peak
+from raybench.performance_model.request.request import EstimateRequest, sure_bytes
+from raybench.performance_model.request.taken import decided_anew, refused
 
 
 def nearest_of(request: EstimateRequest) -> NearestFit | None:

@@ -16,10 +16,10 @@ from raybench.documents.estimate import (
 )
 from raybench.performance_model.communication import Message
 from raybench.performance_model.estimate.answer import Estimate
-from raybench.performance_model.estimate.own_runs import OwnRun, by_others
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.estimate.unknown import advice_on, caveats_of, unsaid_of, unsaid_of_memory
-from raybench.performance_model.programs.taken import most_taken, what_is_taken
+from raybench.performance_model.request.own_runs import OwnRun, by_others
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.request.taken import most_taken, what_is_taken
 from raybench.performance_model.step.bounds import model_flops_per_token
 from raybench.performance_model.step.update import one_thread_seconds
 

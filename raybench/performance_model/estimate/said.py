@@ -2,16 +2,16 @@
 
 An estimate of what is left open lies between; the bounds that are told hold for each that may be said. Where no program
 is named they also hold for an optimizer that is one kernel. Programs that decide against the default of an option, or
-have published step times of their own, are told beside them (``programs/other_programs.py``).
+have published step times of their own, are told beside them (``other_programs.py``).
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from raybench.performance_model.estimate.forms import layouts_meant
-from raybench.performance_model.estimate.heaviest import heaviest
-from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.request.forms import layouts_meant
+from raybench.performance_model.request.heaviest import heaviest
+from raybench.performance_model.request.request import EstimateRequest
 from raybench.performance_model.step.attention import may_be_masked
 from raybench.performance_model.step.links import exchanges_over_nodes, may_send_beside
 from raybench.performance_model.step.spreads import may_overlap

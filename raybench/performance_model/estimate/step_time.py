@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass, replace
 
 from raybench.performance_model.communication import StepSeconds
-from raybench.performance_model.estimate.own_runs import NO_CORRECTION, Correction
-from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.request.own_runs import NO_CORRECTION, Correction
+from raybench.performance_model.request.request import EstimateRequest
 from raybench.performance_model.step.efficiency import Efficiency
 from raybench.performance_model.step.spreads import exposed_share
 

@@ -1,12 +1,12 @@
 """What an estimate cannot say, and what to give for it."""
 
 from raybench.hardware.gpus import Gpu
-from raybench.performance_model.estimate.forms import layouts_meant
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.models.counted_model import CountedModel
 from raybench.performance_model.models.families.layer_names import NO_LAYER
 from raybench.performance_model.parallel.part import BATCHES_PER_STAGE, bubble_share
-from raybench.performance_model.parallel.strategies import WITHOUT_PIPELINE
+from raybench.performance_model.request.forms import layouts_meant
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.setup.strategies import WITHOUT_PIPELINE
 from raybench.performance_model.step.attention import may_be_masked
 from raybench.performance_model.step.links import exchanges_over_nodes, fabrics_of, has_open_fabric, may_send_beside
 from raybench.performance_model.step.output_layer import padded_vocabulary

@@ -13,8 +13,8 @@ from raybench.performance_model.memory.activations import (
     selective_bytes_per_token,
 )
 from raybench.performance_model.memory.loss import LossMemory
+from raybench.performance_model.memory.recomputed_modules import kept_bytes_per_token
 from raybench.performance_model.models.transformer import Transformer
-from raybench.performance_model.parallel.recomputed_modules import kept_bytes_per_token
 from raybench.performance_model.setup.adapters import PACKED_BYTES
 from raybench.performance_model.setup.element_types import FP32_BYTES
 from raybench.performance_model.setup.training_setup import TrainingSetup

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from raybench.performance_model.communication import Message, Traffic, joined
 from raybench.performance_model.layout import Group, Layout, Operation
+from raybench.performance_model.memory.recomputed_modules import is_feedforward_again
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.part import local_setup, part_of
-from raybench.performance_model.parallel.recomputed_modules import is_feedforward_again
 from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # How many times as long as large messages NCCL's all_to_all of tokens takes over nodes at most: it has half of the line

@@ -2,7 +2,6 @@
 
 from types import MappingProxyType
 
-from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.programs.program import (
     COMPILED,
     COMPUTED,
@@ -31,6 +30,7 @@ from raybench.performance_model.programs.releases_of_transformers import (
     TRL_NEEDS,
     UNSLOTH_NEEDS,
 )
+from raybench.performance_model.setup.strategies import Strategy
 
 _ADAPTERS: tuple[Method, ...] = ("lora", "qlora")
 _EVERY: tuple[Strategy, ...] = ("ddp", "zero1", "zero2", "zero3", *FSDP)

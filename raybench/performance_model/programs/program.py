@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.programs.releases import Releases, Requirement
+from raybench.performance_model.setup.strategies import Strategy
 
 Method = Literal["full", "lora", "qlora"]
 Cut = Literal["tensor", "context", "pipeline", "expert"]

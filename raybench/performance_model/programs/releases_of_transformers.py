@@ -6,9 +6,9 @@ Read in November 2026 of the wheels of 4.28, 4.30, 4.31, 4.35 to 4.49, 5.0, 5.1 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.programs.program import FSDP, Cut, Fact, Method
 from raybench.performance_model.programs.releases import Releases, Requirement
+from raybench.performance_model.setup.strategies import Strategy
 
 _ADAPTERS: tuple[Method, ...] = ("lora", "qlora")
 _WITHOUT_ZERO: tuple[Strategy, ...] = ("ddp", *FSDP)

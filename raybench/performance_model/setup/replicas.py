@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.setup.element_types import ElementTypes
+from raybench.performance_model.setup.strategies import Strategy
 
 Offload = Literal["none", "optimizer", "all"]
 Dispatcher = Literal["alltoall", "deepep", "hybridep"]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from raybench.errors import unknown_name
-from raybench.performance_model.parallel.strategies import STRATEGIES
 from raybench.performance_model.setup.checks import check_setup
 from raybench.performance_model.setup.element_types import FP32_BYTES
 from raybench.performance_model.setup.kernels import KernelChoice
+from raybench.performance_model.setup.strategies import STRATEGIES
 
 Optimizer = Literal["sgd", "momentum", "adam", "adamw", "adamw-8bit", "paged-adamw", "paged-adamw-8bit"]
 RecomputedModule = Literal["core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from raybench.performance_model.communication import StepSeconds, Traffic, step_seconds
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import Network
 from raybench.performance_model.parallel.part import bubble_share, local_setup, part_of, stage_imbalance
+from raybench.performance_model.request.request import EstimateRequest
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.efficiency import Efficiency, expected_efficiency
 from raybench.performance_model.step.links import networks_of

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from raybench.hardware.gpus import RACKS, Gpu
 from raybench.hardware.nodes import NODE_TYPES
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import NIC_SHARE, Layout, Network, UnknownLinksError
+from raybench.performance_model.request.request import EstimateRequest
 
 # GPUs that are sold in the same machines as another: export variants, and B100.
 _SAME_MACHINES = {"A800": "A100", "H800": "H100", "H20": "H100", "B100": "B200"}

@@ -10,7 +10,7 @@ from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.update import PCIE_SHARE
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.request import EstimateRequest
 
 # What PyTorch's save_on_cpu copies a second, GB, which takes new memory of the host for each tensor: a 7B by FSDP on 16
 # B300 (awsome-distributed-ai, 3.test_cases/pytorch/FSDP) took 0.85 s a step of 2.1 GB where 0.25 s are computed.

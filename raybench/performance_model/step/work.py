@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.memory.activations import computing
+from raybench.performance_model.memory.recomputed_modules import NORM_PASSES, inner_share, norms_again, products_share
 from raybench.performance_model.models.transformer import Transformer
-from raybench.performance_model.parallel.recomputed_modules import NORM_PASSES, inner_share, norms_again, products_share
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.attention import (
     AMPERE_INSTRUCTIONS_SHARE,

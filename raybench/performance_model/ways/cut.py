@@ -4,10 +4,10 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.memory.rank import Held, estimate_memory
-from raybench.performance_model.parallel.fastest import fastest_tokens_per_second
 from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.ways.fastest import fastest_tokens_per_second
 from raybench.performance_model.ways.micro_batch import largest_micro_batch, largest_way
 from raybench.performance_model.ways.ranking import AS_FAST, WORTH_IT, cuts, is_roomy, preference
 from raybench.performance_model.ways.recomputed import all_again, half_recomputed, nothing_again, selectively_recomputed

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from raybench.performance_model.estimate.answer import Estimate
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.request import EstimateRequest, least_model, least_setup, most_setup
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.rank import estimate_memory, largest_batch
 from raybench.performance_model.parallel.part import BATCHES_PER_STAGE
+from raybench.performance_model.request.request import EstimateRequest, least_model, least_setup, most_setup
 from raybench.performance_model.ways.ranking import is_roomy, preference
 from raybench.performance_model.ways.way import Way
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.programs.torchtitan import torchtitan_config
+from raybench.performance_model.request.torchtitan import torchtitan_config
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.ways.way import Way
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.parallel.part import spare_places
-from raybench.performance_model.programs.taken import refused, with_program
-from raybench.performance_model.programs.torchtitan import by_torchtitan
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.request.taken import refused, with_program
+from raybench.performance_model.request.torchtitan import by_torchtitan
 from raybench.performance_model.setup.training_setup import TrainingSetup
 
 _LEAST_BLOCKS = 2

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from raybench.errors import UsageError
-from raybench.performance_model.estimate.request import EstimateRequest
-from raybench.performance_model.parallel.choice import cut_requests
+from raybench.performance_model.request.cuts import cut_requests
+from raybench.performance_model.request.request import EstimateRequest
 from raybench.performance_model.ways.cut import cut_ways, has_replicas, is_held
 from raybench.performance_model.ways.micro_batch import largest_way
 from raybench.performance_model.ways.ranking import preference, ranked

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from raybench.performance_model.estimate.request import EstimateRequest
-from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.programs.program import usual_strategy
-from raybench.performance_model.programs.taken import refused, with_program
-from raybench.performance_model.programs.torchtitan import by_torchtitan
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.request.taken import refused, with_program
+from raybench.performance_model.request.torchtitan import by_torchtitan
+from raybench.performance_model.setup.strategies import Strategy
 from raybench.performance_model.ways.micro_batch import largest_way
 from raybench.performance_model.ways.ranking import preference
 from raybench.performance_model.ways.recomputed import all_again, nothing_again, selectively_recomputed

@@ -8,7 +8,7 @@ from raybench.performance_model.step.spreads import OVERLAPPING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.request import EstimateRequest
     from raybench.services.estimating.options import EstimateOptions
 
 _DEEPSPEEDS = (

@@ -28,9 +28,9 @@ class FinishedEstimate:
 def estimate(options: "EstimateOptions") -> FinishedEstimate:
     """Communication, memory, step time, throughput and cost; nothing is run. Raises UsageError for what cannot be."""
     from raybench.performance_model.estimate.estimate import estimate as estimated
+    from raybench.performance_model.estimate.other_programs import other_programs
     from raybench.performance_model.estimate.report import estimate_report
-    from raybench.performance_model.programs.other_programs import other_programs
-    from raybench.performance_model.programs.taken import checked, with_program
+    from raybench.performance_model.request.taken import checked, with_program
 
     settings = measured_settings(options)
     request = with_program(checked(estimate_request(options)))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from raybench.documents.estimate import MeasuredSetting
 from raybench.documents.run.memory import MemoryPoint
 from raybench.documents.run.training.point import TrainingPoint
-from raybench.performance_model.estimate.own_runs import is_far
-from raybench.performance_model.ways.measured import Measured
+from raybench.performance_model.estimate.measured import Measured
+from raybench.performance_model.request.own_runs import is_far
 from raybench.services.estimating.measured_setting import Setting, differences, refusal
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from raybench.performance_model.parallel.sharding import shard_count
 from raybench.performance_model.setup.element_types import FP32_BYTES
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.request import EstimateRequest
 
 _SHARDINGS = {"full": "fsdp", "grad-op": "fsdp-grad-op", "hybrid": "fsdp-hybrid"}
 _USUAL = TrainingOptions()

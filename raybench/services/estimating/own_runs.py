@@ -19,7 +19,7 @@ from raybench.services.estimating.request import estimate_request
 
 if TYPE_CHECKING:
     from raybench.performance_model.estimate.answer import Estimate
-    from raybench.performance_model.estimate.own_runs import OwnRun, Told
+    from raybench.performance_model.request.own_runs import OwnRun, Told
     from raybench.services.estimating.options import EstimateOptions
 
 _MOST_TIMES = 10.0  # as long as told, or as short: seconds for milliseconds, a micro-batch for a step
@@ -199,9 +199,9 @@ def _machine_of(gpu: str, per_node: int, asked: "EstimateOptions") -> dict[str, 
 def _own_run(options: "EstimateOptions", run: MeasuredRun) -> "OwnRun":
     """What it says of others. Raises UsageError for one of which no step time can be told, or one that is mistyped."""
     from raybench.performance_model.estimate.estimate import estimate
-    from raybench.performance_model.estimate.own_runs import OwnRun
     from raybench.performance_model.estimate.said import said_requests
-    from raybench.performance_model.programs.taken import checked, with_program
+    from raybench.performance_model.request.own_runs import OwnRun
+    from raybench.performance_model.request.taken import checked, with_program
 
     try:
         request = with_program(checked(estimate_request(options)))
@@ -226,7 +226,7 @@ def _in_digits(value: float) -> str:
 
 
 def _told(found: "Estimate") -> "Told | None":
-    from raybench.performance_model.estimate.own_runs import Told
+    from raybench.performance_model.request.own_runs import Told
 
     traits, seconds, bounds = found.traits, found.likely_step_seconds, found.step_seconds
     if traits is None or seconds is None or bounds is None or bounds[0] == bounds[1]:

@@ -13,8 +13,8 @@ from raybench.services.estimating.setup_asked import BYTES, USUAL_DTYPE, lora_ta
 from raybench.services.estimating.trained import check_is_trained
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.performance_model.layout import Layout, Network
+    from raybench.performance_model.request.request import EstimateRequest
     from raybench.performance_model.step.efficiency import Efficiency
     from raybench.services.estimating.machine import Machine
     from raybench.services.estimating.options import EstimateOptions
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 def estimate_request(options: "EstimateOptions") -> "EstimateRequest":
     """What the options ask for, with the machine looked up. Raises UsageError for what cannot be.
 
-    What a program decides that is named is not in it yet (``performance_model/programs/taken.py``).
+    What a program decides that is named is not in it yet (``performance_model/request/taken.py``).
     """
-    from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.performance_model.programs.program import usual_strategy
     from raybench.performance_model.programs.table import program_named
+    from raybench.performance_model.request.request import EstimateRequest
 
     machine = machine_of(options)
     program = program_named(options.program) if options.program is not None else None

@@ -6,8 +6,8 @@ from raybench.errors import UsageError
 
 if TYPE_CHECKING:
     from raybench.performance_model.models.transformer import Transformer
-    from raybench.performance_model.parallel.strategies import Strategy
     from raybench.performance_model.setup.adapters import Packing
+    from raybench.performance_model.setup.strategies import Strategy
     from raybench.performance_model.setup.training_setup import TrainingSetup
     from raybench.services.estimating.options import EstimateOptions
 
@@ -42,10 +42,10 @@ def _left_out(names: tuple[str, ...], why: str) -> str:
 
 def setup_asked(options: "EstimateOptions", model: "Transformer", targets: tuple[str, ...]) -> "TrainingSetup":
     """How it is trained, by the options; of what is not said what takes most. Raises UsageError for what cannot be."""
-    from raybench.performance_model.estimate.heaviest import heaviest
-    from raybench.performance_model.parallel.recomputed_modules import check_modules, modules_of
-    from raybench.performance_model.parallel.strategies import is_named_by_megatron, strategy_named
+    from raybench.performance_model.memory.recomputed_modules import check_modules, modules_of
+    from raybench.performance_model.request.heaviest import heaviest
     from raybench.performance_model.setup.replicas import SENDING_ONCE
+    from raybench.performance_model.setup.strategies import is_named_by_megatron, strategy_named
     from raybench.performance_model.setup.training_setup import TrainingSetup
 
     strategy = strategy_named(options.strategy or "ddp")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from raybench.services.planning.launch import is_ours, is_packed, stores_scores
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.request import EstimateRequest
 
 STORED = "scores of attention are stored: no kernel with sinks is known for this GPU (else --flash-attention)"
 ASSUMED = "samples are packed and nothing is compiled, as what starts it has it (--masked-attention, --compile)"
@@ -34,7 +34,7 @@ def as_run(request: "EstimateRequest", *, is_trained: bool) -> "EstimateRequest"
 
 def _with_stored_scores(request: "EstimateRequest") -> "EstimateRequest":
     """By transformers' eager attention: LoRA as trl trains it, which then packs no samples."""
-    from raybench.performance_model.estimate.heaviest import heaviest
+    from raybench.performance_model.request.heaviest import heaviest
 
     setup = replace(request.setup, flash_attention=False)
     if setup.lora_rank:
@@ -48,7 +48,7 @@ def _with_stored_scores(request: "EstimateRequest") -> "EstimateRequest":
 
 
 def _by_trl(request: "EstimateRequest") -> "EstimateRequest":
-    from raybench.performance_model.estimate.heaviest import heaviest
+    from raybench.performance_model.request.heaviest import heaviest
 
     setup = heaviest(request.setup, kernels_known=request.kernels_known, loss_known=request.loss_known)
     native = False if setup.native_attention is None and is_packed(request) else setup.native_attention

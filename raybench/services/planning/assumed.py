@@ -7,7 +7,7 @@ from raybench.services.planning.as_run import ASSUMED, STORED
 from raybench.services.planning.launch import reduces_each, stores_scores
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.request import EstimateRequest
     from raybench.performance_model.ways.way import Way
     from raybench.services.planning.goal import Goal
     from raybench.services.planning.options import PlanOptions
@@ -64,7 +64,7 @@ def as_started(best: "Way", request: "EstimateRequest") -> tuple[str, ...]:
 
 def program_assumed(best: "Way") -> tuple[str, ...]:
     """What was taken of the program that was named, and what was not tried since it has none."""
-    from raybench.performance_model.programs.taken import not_tried, taken_in_short
+    from raybench.performance_model.request.taken import not_tried, taken_in_short
 
     request = best.estimate.request
     if request.program is None:

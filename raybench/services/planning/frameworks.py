@@ -5,12 +5,12 @@ import shlex
 from typing import TYPE_CHECKING, Literal
 
 from raybench.performance_model.parallel.part import OUTER_STAGES, spare_places
-from raybench.performance_model.programs.torchtitan import by_torchtitan, torchtitan_config
+from raybench.performance_model.request.torchtitan import by_torchtitan, torchtitan_config
 from raybench.performance_model.step.starts import captures_experts
 from raybench.performance_model.ways.ranking import shards_as_deepspeed
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.request import EstimateRequest
     from raybench.performance_model.setup.training_setup import TrainingSetup
     from raybench.performance_model.ways.way import Way
 

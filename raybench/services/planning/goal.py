@@ -11,7 +11,7 @@ from raybench.verdicts import Conclusion
 
 if TYPE_CHECKING:
     from raybench.documents.training_plan import TrainingWay
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.request import EstimateRequest
     from raybench.performance_model.ways.way import Way
 
 Range = tuple[float, float]

@@ -6,7 +6,7 @@ from raybench.errors import UsageError
 from raybench.services.planning.goal import Goal
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.request import EstimateRequest
     from raybench.services.planning.options import PlanOptions
 
 MOST_TOKENS = 10**18  # ten thousand times as many as any training

@@ -20,7 +20,7 @@ from raybench.services.planning.frameworks import (
 from raybench.services.planning.program_lines import has_double_scales, program_lines
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.request import EstimateRequest
     from raybench.performance_model.setup.training_setup import TrainingSetup
     from raybench.performance_model.ways.way import Way
 

@@ -26,8 +26,8 @@ class LeftOpen:
 def left_open(best: "Way") -> LeftOpen:
     """Nothing of a way that was measured, or that does not fit."""
     from raybench.performance_model.estimate.estimate import with_meant
+    from raybench.performance_model.estimate.other_programs import OUTSIDE, other_programs
     from raybench.performance_model.estimate.unknown import unsaid_of
-    from raybench.performance_model.programs.other_programs import OUTSIDE, other_programs
 
     found = best.estimate
     if best.fits is False or found.measured is not None:

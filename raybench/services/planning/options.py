@@ -8,7 +8,7 @@ from raybench.services.estimating.machine import machine_of
 from raybench.services.estimating.options import EstimateOptions, at_least_one
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.own_runs import OwnRun
+    from raybench.performance_model.request.own_runs import OwnRun
 
 _LORA_RANK = 16
 

@@ -20,8 +20,8 @@ from raybench.services.planning.way_told import marked, way_told
 
 if TYPE_CHECKING:
     from raybench.documents.training_plan import FewestNodes, TrainingPlan, TrainingWay
-    from raybench.performance_model.estimate.own_runs import OwnRun
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.own_runs import OwnRun
+    from raybench.performance_model.request.request import EstimateRequest
     from raybench.performance_model.ways.way import Way
     from raybench.services.estimating.measured_setting import Setting
     from raybench.services.planning.goal import Goal
@@ -33,7 +33,7 @@ def training_plan(options: "PlanOptions") -> "TrainingPlan":
     from raybench.documents.estimate import links_measured
     from raybench.documents.training_plan import TrainingPlan
     from raybench.performance_model.estimate.report import own_runs_told
-    from raybench.performance_model.programs.taken import with_method
+    from raybench.performance_model.request.taken import with_method
 
     settings = measured_settings(options.machine)
     options = with_own_runs(options, settings)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from raybench.performance_model.programs.releases import numbers_of
-from raybench.performance_model.programs.torchtitan import torchtitan_config
+from raybench.performance_model.request.torchtitan import torchtitan_config
 from raybench.services.planning.frameworks import (
     FP8,
     TORCHTITAN_AS,
@@ -16,8 +16,8 @@ from raybench.services.planning.frameworks import (
 )
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.request import EstimateRequest
     from raybench.performance_model.programs.program import Program
+    from raybench.performance_model.request.request import EstimateRequest
     from raybench.performance_model.setup.training_setup import TrainingSetup
     from raybench.performance_model.ways.way import Way
 

@@ -9,7 +9,7 @@ from raybench.services.estimating.request import estimate_request
 from raybench.services.planning.options import machine_options
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.request import EstimateRequest
     from raybench.services.estimating.measured_setting import Setting
     from raybench.services.planning.options import PlanOptions
 

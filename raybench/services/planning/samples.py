@@ -7,7 +7,7 @@ from raybench.services.estimating.options import at_least_one
 from raybench.services.planning.goal_asked import MOST_TOKENS
 
 if TYPE_CHECKING:
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.request import EstimateRequest
     from raybench.services.planning.options import PlanOptions
 
 _TOKENS_PER_STEP = 1 << 20  # of all ranks, where nobody says: GPT-3 13B's batch, and what many fine-tune with is less

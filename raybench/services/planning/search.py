@@ -14,7 +14,7 @@ from raybench.services.planning.way_told import way_told
 if TYPE_CHECKING:
     from raybench.documents.estimate import MeasuredSetting
     from raybench.documents.training_plan import TrainingWay
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.request import EstimateRequest
     from raybench.performance_model.ways.way import Way
     from raybench.services.estimating.measured_setting import Setting
     from raybench.services.estimating.options import EstimateOptions

@@ -8,7 +8,7 @@ from raybench.services.planning.launch import command_of, launch_lines
 if TYPE_CHECKING:
     from raybench.documents.estimate import MeasuredSetting
     from raybench.documents.training_plan import TrainingWay
-    from raybench.performance_model.estimate.request import EstimateRequest
+    from raybench.performance_model.request.request import EstimateRequest
     from raybench.performance_model.ways.way import Way
     from raybench.services.estimating.options import EstimateOptions
     from raybench.services.planning.goal import Reckoned

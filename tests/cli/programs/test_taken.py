@@ -9,7 +9,7 @@ from raybench.cli.estimate import command as estimate
 from raybench.performance_model.estimate.estimate import estimate as estimated
 from raybench.performance_model.programs.program import Program
 from raybench.performance_model.programs.table import PROGRAMS
-from raybench.performance_model.programs.taken import (
+from raybench.performance_model.request.taken import (
     checked,
     most_taken,
     taken_in_short,

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.request import EstimateRequest, least_setup, most_setup
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.loss import LossMemory
 from raybench.performance_model.memory.rank import estimate_memory
 from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.request.request import EstimateRequest, least_setup, most_setup
 from raybench.performance_model.setup.kernels import Loss
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimating.options import EstimateOptions

@@ -7,10 +7,10 @@ import pytest
 
 from raybench.errors import UsageError
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.request import EstimateRequest, least_setup
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.rank import FRAGMENTATION_SHARES, ZERO_BUCKET, estimate_memory, largest_batch
 from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.request.request import EstimateRequest, least_setup
 from raybench.performance_model.setup.kernels import Loss
 from raybench.performance_model.setup.training_setup import TrainingSetup
 

@@ -6,9 +6,6 @@ from typing import Any
 import pytest
 
 from raybench.hardware.gpus import gpu_for
-from raybench.performance_model.estimate.forms import most_peak
-from raybench.performance_model.estimate.heaviest import heaviest
-from raybench.performance_model.estimate.request import EstimateRequest, least_setup
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.activations import block_activation_bytes_per_token as kept
 from raybench.performance_model.memory.activations import checkpoint_bytes_per_token, passing_bytes_per_token
@@ -16,9 +13,12 @@ from raybench.performance_model.memory.rank import estimate_memory
 from raybench.performance_model.models.config import model_of_config
 from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.parallel.part import local_setup
-from raybench.performance_model.parallel.strategies import Strategy
+from raybench.performance_model.request.forms import most_peak
+from raybench.performance_model.request.heaviest import heaviest
+from raybench.performance_model.request.request import EstimateRequest, least_setup
 from raybench.performance_model.setup.adapters import PACKED_BYTES
 from raybench.performance_model.setup.kernels import Kernels, Loss
+from raybench.performance_model.setup.strategies import Strategy
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimating.options import EstimateOptions
 from raybench.services.estimating.request import estimate_request

@@ -17,7 +17,7 @@ from typing import Any
 
 from raybench.performance_model.estimate.answer import Estimate
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.request import EstimateRequest
+from raybench.performance_model.request.request import EstimateRequest
 from raybench.performance_model.step.efficiency import CALIBRATION
 from raybench.performance_model.step.spreads import SPREADS, Spread
 from raybench.services.estimating.options import EstimateOptions

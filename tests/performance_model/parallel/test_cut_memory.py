@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.part import part_of
+from raybench.performance_model.request.request import EstimateRequest
 from tests.performance_model.parallel.cut_models import (
     LLAMA,
     MIXTURE,

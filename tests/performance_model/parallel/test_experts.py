@@ -7,13 +7,13 @@ import pytest
 from raybench.errors import UsageError
 from raybench.hardware.gpus import gpu_for
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.forms import layouts_meant
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.activations import feedforward_bytes_per_token
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.part import dense_layers_of, part_of
-from raybench.performance_model.parallel.strategies import strategy_named
+from raybench.performance_model.request.forms import layouts_meant
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.setup.strategies import strategy_named
 from raybench.performance_model.step.traffic import training_traffic
 from raybench.performance_model.step.work import work_of
 from tests.performance_model.parallel.cut_models import (

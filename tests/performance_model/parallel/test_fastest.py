@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.parallel.choice import cut_requests
-from raybench.performance_model.parallel.fastest import fastest_tokens_per_second
+from raybench.performance_model.request.cuts import cut_requests
+from raybench.performance_model.ways.fastest import fastest_tokens_per_second
 from raybench.performance_model.ways.to_train import ways_to_train
 from raybench.performance_model.ways.way import Way
 from raybench.services.estimating.options import EstimateOptions

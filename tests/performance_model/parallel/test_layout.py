@@ -7,14 +7,14 @@ import pytest
 from raybench.errors import UsageError
 from raybench.hardware.gpus import gpu_for
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.memory.rank import estimate_memory
 from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.models.transformer import Transformer
-from raybench.performance_model.parallel.choice import cut_layouts
 from raybench.performance_model.parallel.part import local_setup, part_of
-from raybench.performance_model.parallel.strategies import strategy_named
 from raybench.performance_model.programs.table import program_named
+from raybench.performance_model.request.cuts import cut_layouts
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.setup.strategies import strategy_named
 from raybench.performance_model.step.attention import may_be_masked
 from raybench.performance_model.step.efficiency import Efficiency
 from raybench.performance_model.step.traffic import training_traffic

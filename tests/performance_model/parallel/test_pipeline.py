@@ -6,7 +6,6 @@ import pytest
 
 from raybench.errors import UsageError
 from raybench.performance_model.memory.rank import estimate_memory
-from raybench.performance_model.parallel.choice import cut_layouts
 from raybench.performance_model.parallel.part import (
     batches_in_flight,
     bubble_share,
@@ -14,6 +13,7 @@ from raybench.performance_model.parallel.part import (
     part_of,
     stage_imbalance,
 )
+from raybench.performance_model.request.cuts import cut_layouts
 from raybench.performance_model.step.traffic import training_traffic
 from tests.performance_model.parallel.cut_models import (
     LLAMA,

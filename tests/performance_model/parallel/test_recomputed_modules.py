@@ -9,10 +9,10 @@ from raybench.errors import UsageError
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.activations import block_activation_bytes_per_token
 from raybench.performance_model.memory.rank import estimate_memory
+from raybench.performance_model.memory.recomputed_modules import check_modules, kept_bytes_per_token, modules_of
 from raybench.performance_model.models.config import is_config, model_of_config
 from raybench.performance_model.models.presets import preset_named
 from raybench.performance_model.models.transformer import Transformer
-from raybench.performance_model.parallel.recomputed_modules import check_modules, kept_bytes_per_token, modules_of
 from raybench.performance_model.parallel.traffic import cut_traffic
 from raybench.performance_model.setup.training_setup import RECOMPUTED_MODULES, RecomputedModule, TrainingSetup
 from raybench.performance_model.step.work import attention_again, products_again

@@ -20,12 +20,12 @@ from statistics import median
 
 from raybench.performance_model.estimate.answer import Estimate
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.heaviest import heaviest
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.memory.rank import MemoryEstimate
 from raybench.performance_model.programs.program import usual_strategy
 from raybench.performance_model.programs.table import program_named
-from raybench.performance_model.programs.taken import refused, with_program
+from raybench.performance_model.request.heaviest import heaviest
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.request.taken import refused, with_program
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from tests.performance_model.leave_one_out import memory_of
 from tests.performance_model.published_run import FOLDER, PublishedRun

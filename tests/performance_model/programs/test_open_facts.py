@@ -7,13 +7,13 @@ import pytest
 from raybench.documents.estimate import EstimateReport
 from raybench.performance_model.estimate import forms
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.request import EstimateRequest, least_setup, most_setup
 from raybench.performance_model.estimate.unknown import unsaid_of
 from raybench.performance_model.memory.rank import estimate_memory
 from raybench.performance_model.parallel.megatron import as_megatrons
 from raybench.performance_model.programs.table import program_named
-from raybench.performance_model.programs.taken import what_is_taken, with_program
-from raybench.performance_model.programs.torchtitan import by_torchtitan
+from raybench.performance_model.request.request import EstimateRequest, least_setup, most_setup
+from raybench.performance_model.request.taken import what_is_taken, with_program
+from raybench.performance_model.request.torchtitan import by_torchtitan
 from raybench.performance_model.setup.kernels import Kernels
 from raybench.services.estimating.estimate import estimate as estimate_of
 from raybench.services.estimating.options import EstimateOptions

@@ -7,7 +7,6 @@ import pytest
 from raybench.errors import UsageError
 from raybench.performance_model.estimate.answer import Estimate
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.request import EstimateRequest, least_setup
 from raybench.performance_model.estimate.unknown import unsaid_of
 from raybench.performance_model.programs.releases import Releases, Span, name_and_release, numbers_of
 from raybench.performance_model.programs.releases_of_transformers import (
@@ -22,7 +21,8 @@ from raybench.performance_model.programs.releases_of_transformers import (
     UNSLOTH_NEEDS,
 )
 from raybench.performance_model.programs.table import PROGRAMS, program_named
-from raybench.performance_model.programs.taken import what_is_taken, with_program
+from raybench.performance_model.request.request import EstimateRequest, least_setup
+from raybench.performance_model.request.taken import what_is_taken, with_program
 from raybench.services.estimating.options import EstimateOptions
 from raybench.services.estimating.request import estimate_request
 

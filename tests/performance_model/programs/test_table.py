@@ -6,7 +6,7 @@ import pytest
 
 from raybench.performance_model.programs.program import Fact, every_name
 from raybench.performance_model.programs.table import PROGRAMS, program_named
-from raybench.performance_model.programs.taken import refused, with_program
+from raybench.performance_model.request.taken import refused, with_program
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimating.options import EstimateOptions
 from raybench.services.estimating.request import estimate_request

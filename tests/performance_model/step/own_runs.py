@@ -4,7 +4,7 @@
 
 Each row is estimated with constants and factors that were fitted to other sources, alone and with one, two or three
 other rows of its own source, drawn at random; each source has one vote. A minute. With ``--fit`` the weights of
-``raybench/performance_model/estimate/own_runs.py`` are fitted again, by the likelihood of each source's errors, and
+``raybench/performance_model/request/own_runs.py`` are fitted again, by the likelihood of each source's errors, and
 shown.
 """
 
@@ -19,8 +19,8 @@ from statistics import mean, median
 
 from raybench.performance_model.estimate.answer import Estimate
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.own_runs import SHARED, WEIGHTS, OwnRun, Told, distances
 from raybench.performance_model.parallel.part import local_setup, part_of
+from raybench.performance_model.request.own_runs import SHARED, WEIGHTS, OwnRun, Told, distances
 from raybench.performance_model.step.efficiency import expected_efficiency
 from tests.performance_model.leave_one_out import families, fits_without, needs_of
 from tests.performance_model.published_run import PublishedRun

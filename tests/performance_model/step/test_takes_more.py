@@ -8,11 +8,11 @@ import torch
 
 from raybench.performance_model.estimate.answer import Estimate
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.estimate.unknown import unsaid_of
 from raybench.performance_model.memory.activations import block_activation_bytes_per_token
 from raybench.performance_model.memory.rank import ZERO_BUCKET, estimate_memory
-from raybench.performance_model.programs.taken import with_program
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.request.taken import with_program
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimating.options import EstimateOptions
 from raybench.services.estimating.request import estimate_request

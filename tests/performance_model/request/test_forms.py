@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.nearest_fit import Fitting, nearest_fit
+from raybench.performance_model.nearest.fit import Fitting, nearest_fit
 from raybench.reports.builders.asked import Asked
 from raybench.reports.builders.estimates.estimate import estimate_tables
 from raybench.services.estimating.estimate import estimate as estimated

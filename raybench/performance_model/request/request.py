@@ -7,12 +7,12 @@ from typing import Any
 from raybench.errors import UsageError
 from raybench.hardware.gpus import Gpu
 from raybench.performance_model.cost import Price
-from raybench.performance_model.estimate.own_runs import OwnRun
 from raybench.performance_model.layout import Layout, Network
 from raybench.performance_model.memory.rank import SHORT_SHARE
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.programs.program import Fact, Program
 from raybench.performance_model.programs.releases_of_transformers import LOOSE_EXPERTS, WITH_SINKS
+from raybench.performance_model.request.own_runs import OwnRun
 from raybench.performance_model.setup.element_types import FP32_BYTES
 from raybench.performance_model.setup.kernels import Loss
 from raybench.performance_model.setup.training_setup import TrainingSetup

@@ -6,10 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from raybench.errors import UsageError
-from raybench.performance_model.estimate.heaviest import heaviest
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import Layout
-from raybench.performance_model.parallel.strategies import WITHOUT_PIPELINE, Strategy
 from raybench.performance_model.programs.program import (
     AS_THE_MODEL,
     COMPUTED,
@@ -24,6 +21,9 @@ from raybench.performance_model.programs.program import (
     told,
 )
 from raybench.performance_model.programs.table import KIN, PROGRAMS
+from raybench.performance_model.request.heaviest import heaviest
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.setup.strategies import WITHOUT_PIPELINE, Strategy
 from raybench.performance_model.setup.training_setup import TrainingSetup
 
 # Fields that `heaviest` decides where nobody says them.

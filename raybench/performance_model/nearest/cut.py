@@ -10,9 +10,9 @@ from dataclasses import replace
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.rank import Held
 from raybench.performance_model.models.transformer import Transformer
-from raybench.performance_model.parallel.choice import cut_layouts
 from raybench.performance_model.parallel.part import part_of
 from raybench.performance_model.programs.program import Program
+from raybench.performance_model.request.cuts import cut_layouts
 from raybench.performance_model.setup.training_setup import TrainingSetup
 
 _CUTS = ("tensor", "context", "pipeline", "expert")

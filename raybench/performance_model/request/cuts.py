@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from raybench.errors import UsageError
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.parallel.part import OUTER_STAGES, is_even, part_of, spare_places
-from raybench.performance_model.parallel.strategies import Strategy
 from raybench.performance_model.programs.program import Program
 from raybench.performance_model.programs.table import MEGATRON_LM
-from raybench.performance_model.programs.taken import refused, with_program
-from raybench.performance_model.programs.torchtitan import by_torchtitan
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.request.taken import refused, with_program
+from raybench.performance_model.request.torchtitan import by_torchtitan
+from raybench.performance_model.setup.strategies import Strategy
 
 # Tokens from which on sequences are cut, as in NVIDIA's recipes of Llama 3 8B and 70B (Megatron-Bridge,
 # recipes/llama/h100/llama3.py: CP 2 at 8,192); below, tensor parallelism is enough.

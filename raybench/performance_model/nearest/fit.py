@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 
-from raybench.performance_model.estimate.forms import layouts_meant
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.rank import Held, MemoryEstimate, estimate_memory
 from raybench.performance_model.models.transformer import Transformer
-from raybench.performance_model.parallel.nearest_cut import accumulation_of, cut_words, further_cuts, may_hold
-from raybench.performance_model.parallel.strategies import WITHOUT_PIPELINE, Strategy
+from raybench.performance_model.nearest.cut import accumulation_of, cut_words, further_cuts, may_hold
 from raybench.performance_model.programs.program import Method, Program
 from raybench.performance_model.programs.table import MEGATRON_LM, TRANSFORMERS
+from raybench.performance_model.request.forms import layouts_meant
 from raybench.performance_model.search import largest_fitting
+from raybench.performance_model.setup.strategies import WITHOUT_PIPELINE, Strategy
 from raybench.performance_model.setup.training_setup import TrainingSetup
 
 _MOST_TIMES_NODES, _MOST_RANKS = 64, 4096  # as many nodes at the most, in doublings; or so many GPUs

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from raybench.performance_model.estimate.heaviest import heaviest
-from raybench.performance_model.estimate.request import EstimateRequest, least_model, least_setup, most_setup
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.memory.rank import MOST_BATCH, MemoryEstimate, estimate_memory
 from raybench.performance_model.models.transformer import Transformer
+from raybench.performance_model.request.heaviest import heaviest
+from raybench.performance_model.request.request import EstimateRequest, least_model, least_setup, most_setup
 from raybench.performance_model.search import largest_fitting
 from raybench.performance_model.setup.element_types import FP32_BYTES
 from raybench.performance_model.setup.kernels import Kernels, Loss

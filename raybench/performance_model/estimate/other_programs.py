@@ -13,10 +13,10 @@ from raybench.documents.estimate import OtherPrograms
 from raybench.errors import UsageError
 from raybench.performance_model.estimate.answer import Estimate
 from raybench.performance_model.estimate.estimate import estimate, with_meant
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.programs.program import Fact, Program, in_short
 from raybench.performance_model.programs.table import PROGRAMS
-from raybench.performance_model.programs.taken import refused, with_program
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.request.taken import refused, with_program
 from raybench.performance_model.step.attention import may_be_masked
 
 OUTSIDE = 1.05  # how far a bound is out of one before that is told: errors are added as squares, one by one

@@ -6,7 +6,7 @@ import pytest
 
 from raybench.performance_model.layout import Layout
 from raybench.performance_model.models.presets import preset_named
-from raybench.performance_model.nearest_fit import Fitting, nearest_fit
+from raybench.performance_model.nearest.fit import Fitting, nearest_fit
 from raybench.performance_model.programs.table import program_named
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.services.estimating.estimate import estimate

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from functools import cache
 
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.models.config import model_of_config
 from raybench.performance_model.models.counted_model import CountedModel
 from raybench.performance_model.models.presets import PRESETS
 from raybench.performance_model.models.transformer import Transformer
 from raybench.performance_model.programs.table import TORCHTITAN
-from raybench.performance_model.programs.taken import with_program
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.request.taken import with_program
 from raybench.performance_model.setup.training_setup import TrainingSetup
 
 _OPTIMIZERS = ("adam", "adamw")

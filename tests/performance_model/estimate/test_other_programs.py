@@ -5,11 +5,11 @@ from dataclasses import replace
 from raybench.documents.estimate import OtherPrograms
 from raybench.errors import UsageError
 from raybench.performance_model.estimate.estimate import estimate, with_meant
-from raybench.performance_model.estimate.request import EstimateRequest
-from raybench.performance_model.programs.other_programs import OUTSIDE, other_programs
+from raybench.performance_model.estimate.other_programs import OUTSIDE, other_programs
 from raybench.performance_model.programs.program import Program
 from raybench.performance_model.programs.table import PROGRAMS
-from raybench.performance_model.programs.taken import refused, with_program
+from raybench.performance_model.request.request import EstimateRequest
+from raybench.performance_model.request.taken import refused, with_program
 from raybench.services.estimating.estimate import estimate as told
 from raybench.services.estimating.options import EstimateOptions
 from raybench.services.estimating.request import estimate_request

@@ -3,8 +3,8 @@
 import math
 from dataclasses import replace
 
-from raybench.performance_model.estimate.request import EstimateRequest
 from raybench.performance_model.parallel.part import bubble_share
+from raybench.performance_model.request.request import EstimateRequest
 from raybench.performance_model.step.bounds import computation_of, fitted_steps, peak_tflops
 from raybench.performance_model.step.links import linked_layout
 from raybench.performance_model.step.traffic import training_traffic

@@ -6,8 +6,8 @@ import pytest
 
 from raybench.errors import UsageError
 from raybench.hardware.gpus import gpu_for
-from raybench.performance_model.estimate.heaviest import heaviest
 from raybench.performance_model.models.presets import preset_named
+from raybench.performance_model.request.heaviest import heaviest
 from raybench.performance_model.setup.kernels import Loss
 from raybench.performance_model.setup.training_setup import TrainingSetup
 from raybench.performance_model.step.efficiency import expected_efficiency

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from raybench.performance_model.estimate.estimate import estimate
-from raybench.performance_model.estimate.own_runs import (
+from raybench.performance_model.request.own_runs import (
     NO_CORRECTION,
     WEIGHTS,
     OwnRun,

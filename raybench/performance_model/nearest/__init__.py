@@ -1,0 +1,1 @@
+"""The nearest training that fits where the one that is asked does not."""

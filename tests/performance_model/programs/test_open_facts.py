@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from raybench.documents.estimate import EstimateReport
-from raybench.performance_model.estimate import forms
 from raybench.performance_model.estimate.estimate import estimate
 from raybench.performance_model.estimate.unknown import unsaid_of
 from raybench.performance_model.memory.rank import estimate_memory
 from raybench.performance_model.parallel.megatron import as_megatrons
 from raybench.performance_model.programs.table import program_named
+from raybench.performance_model.request import forms
 from raybench.performance_model.request.request import EstimateRequest, least_setup, most_setup
 from raybench.performance_model.request.taken import what_is_taken, with_program
 from raybench.performance_model.request.torchtitan import by_torchtitan

@@ -47,8 +47,8 @@ NCCL_BYTES = 688 * 10**6
 # (tests/gpu/trainings/h200.jsonl). The last one is the least: nothing runs without it.
 FRAGMENTATION_SHARES, LEAST_FRAGMENTATION_SHARE = {"kept": 0.12, "computed again": 0.2}, 0.05
 # The verdict is unknown where the peak is this near to what a GPU has: estimates may be too low by the first share, or
-# too high by the second. Of 238 published rows that ran out of memory 10 are told that they fit, 12 with 0.04; 7 with a
-# margin chosen from the other sources (tests/performance_model/leave_one_out.py).
+# too high by the second. Of 238 published rows that ran out of memory 9 are told that they fit; 8 with a margin chosen
+# from the other sources (tests/performance_model/leave_one_out.py).
 SHORT_SHARE, LONG_SHARE = 0.05, 0.03
 MOST_BATCH = 1 << 20
 _MANY = 1 << 20  # micro-batches: a pipeline is full
